@@ -1,0 +1,169 @@
+"""What the gates find: the dataclasses that they hand on to the report, the warehouse and the JSON output.
+
+What belongs here: results as plain values. Changes are ratios minus 1 (+0.10 is 10 % more) except for error rates, where
+they are differences of shares. `None` means that the value does not exist, and `message` or `reason` says why.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+CheckStatus: TypeAlias = Literal["pass", "fail", "cannot tell", "not measured"]
+RunStatus: TypeAlias = Literal["passed", "metric dropped", "set aside"]
+AgreementStatus: TypeAlias = Literal["agree", "disagree", "too few to say"]
+VerdictName: TypeAlias = Literal["equivalent", "regression", "improvement", "inconclusive", "not comparable"]
+Answer: TypeAlias = Literal["regression", "no regression", "not enough evidence"]
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """One check of Gate 1 on one run, or on one metric of it."""
+
+    check: str
+    metric: str | None
+    status: CheckStatus
+    value: float | None
+    limit: float | None
+    unit: str
+    message: str
+    consequence: Literal["none", "drop metric", "set aside"] = "none"
+    """What the check did to the run: always "none" unless it failed."""
+
+
+@dataclass(frozen=True)
+class RunValidity:
+    """Gate 1: is this run valid?"""
+
+    run_id: str
+    version: str
+    scenario: str
+    repeat: int
+    status: RunStatus
+    reason: str
+    """Why it was set aside or lost metrics; empty when it passed."""
+    dropped_metrics: tuple[str, ...]
+    checks: tuple[RunCheck, ...]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Gate 2: do the repeats of one version, scenario and metric agree?"""
+
+    version: str
+    scenario: str
+    metric: str
+    status: AgreementStatus
+    statistic: str
+    """Name of the statistic, such as "log Wasserstein distance" or "coefficient of variation"."""
+    value: float | None
+    limit: float | None
+    repeats: int
+    within: float | None
+    """Distance between two halves of one run, the scale that repeats are held against (distributions)."""
+    most_influential_run: str | None
+    """The run that stands furthest from the others, named and never dropped."""
+    message: str
+
+
+@dataclass(frozen=True)
+class PercentileChange:
+    """Relative change at one percentile: pointwise interval and simultaneous band."""
+
+    p: float
+    estimate: float
+    low: float
+    high: float
+    band_low: float
+    band_high: float
+    baseline_ms: float
+    candidate_ms: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Gate 3: did this metric change in this scenario?"""
+
+    scenario: str
+    metric: str
+    verdict: VerdictName
+    reason: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    zone_low: float | None
+    zone_high: float | None
+    smallest_detectable: float | None
+    """The smallest worsening that would be called a regression in 8 of 10 such comparisons."""
+    repeats_to_settle: int | None
+    """Repeats per version that would settle an inconclusive one if the noise stays as it is; None when nothing would."""
+    deciding_percentile: float | None
+    """For a distribution, the percentile that estimate, low and high belong to."""
+    percentiles: tuple[PercentileChange, ...]
+    baseline_value: float | None
+    candidate_value: float | None
+    unit: str
+    baseline_repeats: int
+    candidate_repeats: int
+    df: float | None
+    """Degrees of freedom of the interval."""
+    absent: bool = False
+    """True when the plan names no source for the metric: it was never asked for."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One statistic of one metric over all comparable scenarios, each with equal weight."""
+
+    metric: str
+    statistic: str
+    """What was pooled, such as "p50", "p95", "value"."""
+    estimate: float
+    low: float
+    high: float
+    df: float
+    scenarios: int
+    worst_scenario: str
+    worst_estimate: float
+
+
+@dataclass(frozen=True)
+class NegativeControl:
+    """The metric that no version of the service can change, judged the same way."""
+
+    metric: str
+    status: Literal["quiet", "moved", "cannot tell", "absent"]
+    estimate: float | None
+    low: float | None
+    high: float | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to "is the new version slower?" in one word and one sentence."""
+
+    answer: Answer
+    headline: str
+    known: tuple[str, ...]
+    """What the evidence supports, one sentence each."""
+    not_known: tuple[str, ...]
+    """What it leaves open, and what it would take, one sentence each."""
+    exit_code: int
+    """Exit code of the command line without --require-evidence."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Everything that the three gates say about one comparison."""
+
+    baseline: str
+    candidate: str
+    policy_name: str
+    policy_version: str
+    decision: Decision
+    verdicts: tuple[Verdict, ...]
+    runs: tuple[RunValidity, ...]
+    agreement: tuple[Agreement, ...]
+    pooled: tuple[Pooled, ...]
+    negative_control: NegativeControl
+    notes: tuple[str, ...] = field(default_factory=tuple)
+    """Statements about the campaign as a whole, such as an environment that differs between the sides."""

@@ -1,0 +1,110 @@
+"""The run directory: what a run leaves behind, and what `judge` reads.
+
+    <run>/run.json                 this module's RunRecord
+    <run>/k6.csv[.gz]              k6 `--out csv`; columns found by header name
+    <run>/series.csv[.gz] or series.parquet   timestamp (unix s), name, labels (JSON text), value; as scraped
+    <run>/logs/                    what each process printed
+
+What belongs here: the record's model, finding run directories in a folder, and moving a finished one into place. A run
+directory exists whole or not at all. What its files mean is in `metrics`.
+"""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.plan import MetricsSection
+
+RECORD_NAME = "run.json"
+
+
+class Hold(BaseModel):
+    """The measured window in unix seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window in seconds."""
+        return self.end - self.start
+
+
+class RunRecord(BaseModel):
+    """`run.json`: what was run, when, where and how it ended.
+
+    `run_id`, `version`, `scenario`, `repeat`, `target_rate_per_s` and `hold` are needed; a harness that does not know
+    the rest leaves it out, and the gates say what they could not check.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run_id: str = Field(min_length=1)
+    version: str = Field(min_length=1)
+    scenario: str = Field(min_length=1)
+    repeat: int = Field(ge=1)
+    target_rate_per_s: float = Field(gt=0)
+    hold: Hold
+    comparison: str | None = None
+    block: int = Field(0, ge=0)
+    position: int | None = Field(None, description="place in the order of the campaign, from 1")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="identity of the environment; equal on both sides of a valid comparison"
+    )
+    service_digest: str | None = Field(None, description="digest of the service's image or command")
+    workload: str | None = Field(None, description="content hash of the workload")
+    plan: str | None = Field(None, description="content hash of the plan")
+    seed: int | None = Field(None, description="seed of the order of requests")
+    metrics: MetricsSection = Field(default_factory=MetricsSection, description="where each metric comes from")
+    status: Literal["complete", "failed"] = "complete"
+    failure: str | None = Field(None, description="why the run did not finish")
+    k6_exit_code: int | None = None
+
+
+def read_record(run: Path) -> RunRecord:
+    """The record of one run directory. Raises InputError naming the file and each field that is wrong."""
+    path = run / RECORD_NAME
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(Problem(str(path), "is missing", "a run directory holds run.json and k6.csv")) from error
+    except ValueError as error:
+        raise InputError(Problem(str(path), f"is not JSON: {error}", "measure the run again, or remove it")) from error
+    try:
+        return RunRecord.model_validate(data)
+    except ValidationError as error:
+        raise InputError(
+            Problem(f"{path}: {'.'.join(str(part) for part in detail['loc'])}", detail["msg"], "docs/run-directory.md")
+            for detail in error.errors()
+        ) from error
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Every run directory below the folder, sorted. Raises InputError when there is none, or when two share an id."""
+    if not folder.is_dir():
+        raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
+    runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
+    strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
+    problems = [Problem(str(run), "has k6 output but no run.json", "docs/run-directory.md says what it holds") for run in strays]
+    seen: dict[str, Path] = {}
+    for run in runs:
+        try:
+            run_id = read_record(run).run_id
+        except InputError as error:
+            problems.extend(error.problems)
+            continue
+        if run_id in seen:
+            problems.append(
+                Problem(str(run), f"has the run_id {run_id} of {seen[run_id]}", "give each run its own id, or remove one")
+            )
+        seen[run_id] = run
+    if not runs and not problems:
+        problems.append(Problem(str(folder), "holds no run directory", "a run directory is a folder with run.json"))
+    if problems:
+        raise InputError(problems)
+    return runs
