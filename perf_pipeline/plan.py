@@ -247,7 +247,9 @@ def comparison_key(baseline: str, candidate: str) -> str:
     Raises InputError when a version cannot stand in a key or both are the same.
     """
     problems = [
-        Problem(side, f"{version!r} cannot be part of a comparison key", "use letters, digits, '.', '_' (single) and '-'")
+        Problem(
+            side, f"{version!r} cannot be part of a comparison key", "use letters, digits, '.', '_' (single) and '-'"
+        )
         for side, version in (("baseline", baseline), ("candidate", candidate))
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]|_(?!_))*", version) or version.endswith("_")
     ]

@@ -16,9 +16,7 @@ Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 
 
-def track(
-    items: Iterable[Item], total: int, what: str, label: Callable[[Item], str] | None = None
-) -> Iterator[Item]:
+def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], str] | None = None) -> Iterator[Item]:
     """Yield the items while showing how many of `total` are done; `label` says which one is being worked on.
 
     On a terminal this draws one bar on stderr; elsewhere it logs a line an item at level INFO.

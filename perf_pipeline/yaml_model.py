@@ -27,7 +27,9 @@ def parse_yaml_model(model: type[Model], text: str, name: str) -> Model:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         what = getattr(error, "problem", None) or str(error)
-        raise InputError(Problem(where, f"is not YAML: {what}", "mend the line, or compare with the demo plan")) from error
+        raise InputError(
+            Problem(where, f"is not YAML: {what}", "mend the line, or compare with the demo plan")
+        ) from error
     if doubled := list(_doubled_keys(root, name)):
         raise InputError(doubled)
     if not isinstance(data, dict):

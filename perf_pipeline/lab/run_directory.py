@@ -90,7 +90,9 @@ def find_runs(folder: Path) -> list[Path]:
         raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
     runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
     strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
-    problems = [Problem(str(run), "has k6 output but no run.json", "docs/run-directory.md says what it holds") for run in strays]
+    problems = [
+        Problem(str(run), "has k6 output but no run.json", "docs/run-directory.md says what it holds") for run in strays
+    ]
     seen: dict[str, Path] = {}
     for run in runs:
         try:
@@ -100,7 +102,9 @@ def find_runs(folder: Path) -> list[Path]:
             continue
         if run_id in seen:
             problems.append(
-                Problem(str(run), f"has the run_id {run_id} of {seen[run_id]}", "give each run its own id, or remove one")
+                Problem(
+                    str(run), f"has the run_id {run_id} of {seen[run_id]}", "give each run its own id, or remove one"
+                )
             )
         seen[run_id] = run
     if not runs and not problems:
