@@ -1,0 +1,1 @@
+"""The Dagster code location: thin assets that call the library and attach metadata."""

@@ -1,4 +1,4 @@
-"""perf_pipeline: is the new version slower?
+"""Answer one question honestly: is the new version slower?
 
 The library behind the command line and the Dagster code location. Data goes one way, and so do imports:
 

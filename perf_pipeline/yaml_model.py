@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from perf_pipeline.errors import InputError, Problem
 
@@ -40,7 +41,7 @@ def parse_yaml_model(model: type[Model], text: str, name: str) -> Model:
         raise InputError(_problem(detail, root, name) for detail in error.errors()) from error
 
 
-def _problem(detail: dict, root: yaml.Node | None, name: str) -> Problem:
+def _problem(detail: ErrorDetails, root: yaml.Node | None, name: str) -> Problem:
     """One pydantic error as a problem with the line that it stands on."""
     path = list(detail["loc"])
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

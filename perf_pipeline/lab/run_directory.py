@@ -60,7 +60,7 @@ class RunRecord(BaseModel):
     workload: str | None = Field(None, description="content hash of the workload")
     plan: str | None = Field(None, description="content hash of the plan")
     seed: int | None = Field(None, description="seed of the order of requests")
-    metrics: MetricsSection = Field(default_factory=MetricsSection, description="where each metric comes from")
+    metrics: MetricsSection = Field(MetricsSection.model_validate({}), description="where each metric comes from")
     status: Literal["complete", "failed"] = "complete"
     failure: str | None = Field(None, description="why the run did not finish")
     k6_exit_code: int | None = None

@@ -1,0 +1,1 @@
+"""From an access-log line to a request that may be replayed."""

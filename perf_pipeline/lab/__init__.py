@@ -1,0 +1,1 @@
+"""Where runs happen: fresh environments, collectors, the life of one run."""

@@ -1,0 +1,1 @@
+"""From run directories to the numbers that the gates judge."""

@@ -1,0 +1,1 @@
+"""What people read: terminal, Markdown, HTML, pictures, JSON."""
