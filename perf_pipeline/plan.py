@@ -41,7 +41,7 @@ class CaptureSection(_Section):
     )
     routes: list[str] = Field(
         min_length=1,
-        description="allow-list of route templates; {name} matches one path segment; a path that matches none is rejected",
+        description="allow-list of route templates; {name} matches one path segment; other paths are rejected",
     )
     deny: list[str] = Field(
         default_factory=list,

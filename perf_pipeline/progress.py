@@ -26,8 +26,14 @@ def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], 
             _log.info("%s %d of %d%s", what, number, total, f": {label(item)}" if label else "")
             yield item
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("{task.fields[label]}", style="dim"))  # fmt: skip
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[label]}", style="dim"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=False) as bars:
         task = bars.add_task(what, total=total, label="")
         for item in items:

@@ -1,8 +1,11 @@
 """Where objects are kept: one protocol over a local folder (the embedded default) and, later, a bucket.
 
-What belongs here: bytes under keys. Keys are relative paths with `/`, and the layout that they follow is in DESIGN:
-`raw/<topic>/dt=/hour=/part=/<first offset>.ndjson.zst`, `requests/dt=/hour=/*.parquet`, `quarantine/dt=/hour=/*.parquet`,
-`workloads/<hash>/`, `runs/<comparison>/<run_id>/`, `metrics/<comparison>/*.parquet`, `reports/<comparison>/`.
+What belongs here: bytes under keys. Keys are relative paths with `/`:
+
+    raw/<topic>/dt=YYYY-MM-DD/hour=HH/part=<p>/<first offset>.ndjson.zst
+    requests/dt=/hour=/*.parquet      quarantine/dt=/hour=/*.parquet
+    workloads/<hash>/                 runs/<comparison>/<run_id>/
+    metrics/<comparison>/*.parquet    reports/<comparison>/
 
 A write is whole or not at all: it goes to a temporary name on the same file system and is moved into place.
 """
@@ -39,7 +42,7 @@ class ObjectStore(Protocol):
         """Remove an object, or all objects below a folder prefix; no error when there are none."""
 
     def put_folder(self, prefix: str, folder: Path) -> None:
-        """Move the files of a local folder below the prefix, replacing what was there. The folder is gone afterwards."""
+        """Move the files of a local folder below the prefix, replacing what was there; the folder is gone then."""
 
     def local_folder(self, prefix: str) -> Path:
         """A local folder with the objects below the prefix, to read only. Raises KeyError when there are none."""
@@ -110,7 +113,7 @@ class LocalObjectStore:
             path.unlink(missing_ok=True)
 
     def put_folder(self, prefix: str, folder: Path) -> None:
-        """Move the files of a local folder below the prefix, replacing what was there. The folder is gone afterwards."""
+        """Move the files of a local folder below the prefix, replacing what was there; the folder is gone then."""
         path = self._path(prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=path.parent))

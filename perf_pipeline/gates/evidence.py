@@ -28,8 +28,7 @@ METRICS = (
 )
 """Every metric, in the order in which people read them."""
 
-PERCENTILES = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0, 90.0,
-               95.0, 97.5, 99.0)  # fmt: skip
+PERCENTILES = (*(5.0 * step for step in range(1, 20)), 97.5, 99.0)
 """The percentiles at which distributions are compared (reference: 21 points, Gate 3)."""
 
 SHAPE_POINTS = 200
@@ -81,7 +80,7 @@ class ErrorSample:
 
 @dataclass(frozen=True)
 class Missing:
-    """A metric that a run does not have. `absent` when the plan names no source; otherwise it should have been there."""
+    """A metric that a run does not have. `absent` when the plan names no source; otherwise it should be there."""
 
     reason: str
     absent: bool = False

@@ -1,7 +1,7 @@
 """What the gates find: the dataclasses that they hand on to the report, the warehouse and the JSON output.
 
-What belongs here: results as plain values. Changes are ratios minus 1 (+0.10 is 10 % more) except for error rates, where
-they are differences of shares. `None` means that the value does not exist, and `message` or `reason` says why.
+What belongs here: results as plain values. Changes are ratios minus 1 (+0.10 is 10 % more) except for error rates,
+where they are differences of shares. `None` means that the value does not exist, and `message` or `reason` says why.
 """
 
 from dataclasses import dataclass, field
@@ -94,7 +94,7 @@ class Verdict:
     smallest_detectable: float | None
     """The smallest worsening that would be called a regression in 8 of 10 such comparisons."""
     repeats_to_settle: int | None
-    """Repeats per version that would settle an inconclusive one if the noise stays as it is; None when nothing would."""
+    """Repeats per version that would settle an inconclusive verdict if the noise stays as it is; None if none would."""
     deciding_percentile: float | None
     """For a distribution, the percentile that estimate, low and high belong to."""
     percentiles: tuple[PercentileChange, ...]
