@@ -4,40 +4,58 @@ What belongs here: how the library tells people how far it is. Callers wrap what
 """
 
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Item = TypeVar("Item")
 
+TERMINAL_VARIABLE = "PERF_PIPELINE_TERMINAL_FD"
+"""Names a descriptor of the user's terminal. Dagster redirects stderr of a step into its own logs, so the command line
+hands the terminal on by this variable."""
+
 _log = logging.getLogger(__name__)
 
 
-def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], str] | None = None) -> Iterator[Item]:
+def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], str] = lambda _: "") -> Iterator[Item]:
     """Yield the items while showing how many of `total` are done; `label` says which one is being worked on.
 
-    On a terminal this draws one bar on stderr; elsewhere it logs a line an item at level INFO.
+    On a terminal this draws one bar; elsewhere it logs a line an item at level INFO.
     """
-    if not sys.stderr.isatty():
-        for number, item in enumerate(items, start=1):
-            _log.info("%s %d of %d%s", what, number, total, f": {label(item)}" if label else "")
-            yield item
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[label]}", style="dim"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=False) as bars:
-        task = bars.add_task(what, total=total, label="")
-        for item in items:
-            bars.update(task, label=label(item) if label else "")
-            yield item
-            bars.advance(task)
-        bars.update(task, label="")
+    with _terminal(os.environ) as terminal:
+        if terminal is None:
+            for number, item in enumerate(items, start=1):
+                _log.info("%s: %d of %d %s", what, number, total, label(item))
+                yield item
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[label]}", style="dim"),
+        )
+        with Progress(*columns, console=Console(file=terminal, force_terminal=True)) as bars:
+            task = bars.add_task(what, total=total, label="")
+            for item in items:
+                bars.update(task, label=label(item))
+                yield item
+                bars.advance(task)
+            bars.update(task, label="")
+
+
+@contextmanager
+def _terminal(environ: Mapping[str, str]) -> Iterator[TextIO | None]:
+    """The terminal to draw on, or None where nobody watches."""
+    descriptor = environ.get(TERMINAL_VARIABLE, "")
+    if descriptor.isdigit() and os.isatty(int(descriptor)):
+        with os.fdopen(os.dup(int(descriptor)), "w") as terminal:
+            yield terminal
+    else:
+        yield sys.stderr if sys.stderr.isatty() else None

@@ -24,7 +24,7 @@ def parse_yaml_model(model: type[Model], text: str, name: str) -> Model:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-99-99 is a ValueError
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         what = getattr(error, "problem", None) or str(error)
@@ -78,15 +78,21 @@ def _line(node: yaml.Node | None, path: list) -> int:
     return line + 1
 
 
-def _doubled_keys(node: yaml.Node | None, name: str) -> Iterator[Problem]:
+def _doubled_keys(root: yaml.Node | None, name: str) -> Iterator[Problem]:
     """Each key that stands twice in one mapping: YAML would silently keep the last."""
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if key.value in seen:
-                yield Problem(f"{name}:{key.start_mark.line + 1}: {key.value}", "stands twice", "keep one of them")
-            seen.add(key.value)
-            yield from _doubled_keys(value, name)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _doubled_keys(item, name)
+    seen_nodes: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen_nodes:  # an alias may point back at the node that holds it
+            continue
+        seen_nodes.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if key.value in seen:
+                    yield Problem(f"{name}:{key.start_mark.line + 1}: {key.value}", "stands twice", "keep one of them")
+                seen.add(key.value)
+            waiting.extend(value for _, value in node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)

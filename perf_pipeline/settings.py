@@ -1,0 +1,48 @@
+"""Where this deployment keeps things, read from the environment when they are needed.
+
+What belongs here: the names of the environment variables and their defaults, in one place for the command line and for
+Dagster. Everything lives below `PERF_PIPELINE_HOME` unless a variable says otherwise. `.env.example` lists them all.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perf_pipeline.files import project_file
+
+DEMO_PLAN = "examples/demo/plan.yaml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The places of one deployment."""
+
+    home: Path
+    """Folder of everything below, unless it is named by itself (PERF_PIPELINE_HOME, default ./storage)."""
+    plan: Path
+    """The plan file (PERF_PIPELINE_PLAN, default the demo plan)."""
+    store: str
+    """Location of the object store (PERF_PIPELINE_STORE, default <home>/objects)."""
+    warehouse: Path
+    """The DuckDB file (PERF_PIPELINE_WAREHOUSE, default <home>/warehouse.duckdb)."""
+    token_key_file: Path
+    """The key that signs tokens, unless PERF_PIPELINE_TOKEN_KEY holds it (PERF_PIPELINE_TOKEN_KEY_FILE)."""
+
+    @property
+    def dagster_home(self) -> Path:
+        """Folder of Dagster's own state: runs, events, schedules."""
+        return self.home / "dagster"
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that the environment names; what it leaves out takes its default."""
+    home = Path(environ.get("PERF_PIPELINE_HOME") or "storage").absolute()
+    plan = environ.get("PERF_PIPELINE_PLAN")
+    return Settings(
+        home=home,
+        plan=Path(plan).absolute() if plan else project_file(DEMO_PLAN),
+        store=environ.get("PERF_PIPELINE_STORE") or str(home / "objects"),
+        warehouse=Path(environ.get("PERF_PIPELINE_WAREHOUSE") or home / "warehouse.duckdb").absolute(),
+        token_key_file=Path(environ.get("PERF_PIPELINE_TOKEN_KEY_FILE") or home / "token_signing_key.pem").absolute(),
+    )
