@@ -104,14 +104,14 @@ class ProcessSection(_Section):
     ready_timeout_s: float = Field(20, gt=0, le=600, description="seconds to become ready")
     metrics: str | None = Field("/metrics", description="path of the Prometheus text page; null when there is none")
 
-    @field_validator("command")
+    @field_validator("command", "env")
     @classmethod
-    def _placeholders_are_known(cls, command: list[str]) -> list[str]:
-        for word in command:
-            for name in re.findall(r"\{(\w+)\}", word):
+    def _placeholders_are_known(cls, value: list[str] | dict[str, str]) -> list[str] | dict[str, str]:
+        for text in value.values() if isinstance(value, dict) else value:
+            for name in re.findall(r"\{(\w+)\}", text):
                 if name not in PLACEHOLDERS:
                     raise ValueError(f"unknown placeholder {{{name}}}; known: {', '.join(PLACEHOLDERS)}")
-        return command
+        return value
 
 
 class EnvironmentSection(_Section):

@@ -11,14 +11,15 @@ directory exists whole or not at all. What its files mean is in `metrics`.
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.plan import MetricsSection
 
 RECORD_NAME = "run.json"
+_REMEDY = "docs/run-directory.md says what a run directory holds"
 
 
 class Hold(BaseModel):
@@ -28,6 +29,12 @@ class Hold(BaseModel):
 
     start: float
     end: float
+
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        if not self.end > self.start:
+            raise ValueError("end must be after start")
+        return self
 
     @property
     def seconds(self) -> float:
@@ -72,14 +79,18 @@ def read_record(run: Path) -> RunRecord:
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise InputError(Problem(str(path), "is missing", "a run directory holds run.json and k6.csv")) from error
+        raise InputError(Problem(str(path), "is missing", _REMEDY)) from error
     except ValueError as error:
         raise InputError(Problem(str(path), f"is not JSON: {error}", "measure the run again, or remove it")) from error
     try:
         return RunRecord.model_validate(data)
     except ValidationError as error:
         raise InputError(
-            Problem(f"{path}: {'.'.join(str(part) for part in detail['loc'])}", detail["msg"], "docs/run-directory.md")
+            Problem(
+                f"{path}: {'.'.join(str(part) for part in detail['loc'])}",
+                detail["msg"].removeprefix("Value error, "),
+                _REMEDY,
+            )
             for detail in error.errors()
         ) from error
 
@@ -90,9 +101,7 @@ def find_runs(folder: Path) -> list[Path]:
         raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
     runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
     strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
-    problems = [
-        Problem(str(run), "has k6 output but no run.json", "docs/run-directory.md says what it holds") for run in strays
-    ]
+    problems = [Problem(str(run), "has k6 output but no run.json", _REMEDY) for run in strays]
     seen: dict[str, Path] = {}
     for run in runs:
         try:
@@ -108,7 +117,7 @@ def find_runs(folder: Path) -> list[Path]:
             )
         seen[run_id] = run
     if not runs and not problems:
-        problems.append(Problem(str(folder), "holds no run directory", "a run directory is a folder with run.json"))
+        problems.append(Problem(str(folder), "holds no run directory", _REMEDY))
     if problems:
         raise InputError(problems)
     return runs

@@ -1,0 +1,141 @@
+"""The plan file: every error at once with its place, keys that are safe, hashes that mean something."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perf_pipeline.errors import InputError
+from perf_pipeline.plan import Plan, check_versions, comparison_key, load_plan, split_comparison_key
+
+MINIMAL = """\
+name: shop
+service: the shop API
+versions: ["1.0.0", "1.1.0"]
+baseline: "1.0.0"
+candidate: "1.1.0"
+capture:
+  topic: shop
+  routes: [/products, "/products/{id}"]
+tokens: {issuer: https://issuer.example, audience: shop}
+workload: {hours: ["2026-11-30-04:00"]}
+environment:
+  service: {command: ["{python}", serve.py, --port, "{port}"]}
+scenarios:
+  - {name: browse, rate_per_s: 100}
+load: {warmup_s: 2, hold_s: 5}
+schedule: {repeats: 5, seed: 1}
+metrics: {}
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    return path
+
+
+def changed(**sections: object) -> str:
+    return yaml.safe_dump(yaml.safe_load(MINIMAL) | sections, sort_keys=False)
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load_plan(write(tmp_path, text))
+    return [f"{problem.where.removeprefix(str(tmp_path))}: {problem.what}" for problem in caught.value.problems]
+
+
+def test_a_plan_knows_its_folder_and_its_scenarios(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, MINIMAL))
+    assert plan.folder == tmp_path
+    assert plan.scenario("browse").rate_per_s == 100
+    with pytest.raises(KeyError):
+        plan.scenario("other")
+
+
+def test_three_errors_come_at_once_each_with_line_and_path(tmp_path: Path) -> None:
+    text = MINIMAL.replace("rate_per_s: 100", "rate_per_s: 0").replace("hold_s: 5", "hold_s: 5, hold: 7")
+    text = text.replace("  topic: shop\n", "")
+    assert problems(tmp_path, text) == [
+        "/plan.yaml:6: capture.topic: is missing",
+        "/plan.yaml:13: scenarios[0].rate_per_s: input should be greater than or equal to 1 (it is 0)",
+        "/plan.yaml:14: load.hold: is not a known field",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"baseline": "9.9"}, "baseline 9.9 is not among versions: 1.0.0, 1.1.0"),
+        ({"scenarios": [{"name": "a", "rate_per_s": 1}] * 2}, "scenario names stand twice: a"),
+        ({"scenarios": [{"name": "a", "rate_per_s": 1, "routes": ["/x"]}]}, "routes not in capture.routes: /x"),
+        ({"capture": {"topic": "t", "routes": ["products"]}}, "is not a route template"),
+        ({"capture": {"topic": "t", "routes": ["/"], "deny": ["("]}}, "is not a regular expression"),
+        ({"environment": {"service": {"command": ["{prot}"]}}}, "unknown placeholder {prot}"),
+        ({"metrics": {"service_p99": "service_latency"}}, "service_latency, which has no source"),
+        ({"metrics": {"upstream_latency": {"histogram": "x", "process": "upstream"}}}, "needs environment.upstream"),
+        ({"workload": {"hours": ["2026-11-30 04:00"]}}, "should match pattern"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(
+    tmp_path: Path, sections: dict[str, object], message: str
+) -> None:
+    (problem,) = problems(tmp_path, changed(**sections))
+    assert message in problem
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
+        load_plan(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
+    with pytest.raises(InputError, match=r"latin\.yaml: is not UTF-8"):
+        load_plan(tmp_path / "latin.yaml")
+
+
+def test_the_hash_covers_what_a_run_depends_on_and_nothing_else(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, MINIMAL))
+    same = load_plan(write(tmp_path, changed(policy="v2.18", candidate="1.0.0")))
+    other = load_plan(write(tmp_path, changed(load={"warmup_s": 2, "hold_s": 6})))
+    assert plan.hash == same.hash != other.hash
+
+
+def test_an_unknown_version_names_those_that_are_known(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, MINIMAL))
+    check_versions(plan, "plan.yaml", "1.0.0", "1.1.0")
+    with pytest.raises(InputError, match=r"(?s)unknown version 3.*starts 1\.0\.0, 1\.1\.0") as caught:
+        check_versions(plan, "plan.yaml", "3", "1.0.0", "4")
+    assert len(caught.value.problems) == 2
+
+
+def test_comparison_keys() -> None:
+    assert comparison_key("1.0.0", "1.1.0-rc_1") == "1.0.0__1.1.0-rc_1"
+    with pytest.raises(InputError, match="two different versions"):
+        comparison_key("1.0.0", "1.0.0")
+    with pytest.raises(InputError) as caught:
+        comparison_key("a|b", "a__b")
+    assert [problem.where for problem in caught.value.problems] == ["baseline", "candidate"]
+    for key in ("1.0.0", "__a", "a__", "a__b__c", "a_b"):
+        with pytest.raises(InputError):
+            split_comparison_key(key)
+
+
+@given(st.text("ab0._-|,", max_size=6), st.text("ab0._-|,", max_size=6))
+def test_a_key_that_is_made_is_split_again(baseline: str, candidate: str) -> None:
+    try:
+        key = comparison_key(baseline, candidate)
+    except InputError:
+        return
+    assert split_comparison_key(key) == (baseline, candidate)
+
+
+def test_every_field_of_the_schema_says_what_it_is() -> None:
+    schema = Plan.model_json_schema()
+    unexplained = [
+        f"{section}.{name}"
+        for section, model in schema["$defs"].items()
+        for name, field in model["properties"].items()
+        if "description" not in field and name not in ("name",)
+    ]
+    assert unexplained == []
