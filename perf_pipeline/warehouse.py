@@ -1,0 +1,234 @@
+"""The warehouse: a DuckDB file for people to query, made from Parquet tables in the object store.
+
+What belongs here: tables by comparison, as Parquet objects and as rows of DuckDB. Parquet is the truth; the DuckDB file
+can be rebuilt from it at any time. What the tables hold is written in `sql/`, one table or view a file, each column
+with its unit. Who fills them: `metrics.extract` the measured ones, `report.tables` those of the gates.
+
+DuckDB locks its file for one writing process or several reading ones. So the file is open only while a call is under
+way, a lock is waited for a few seconds, and then the message says who holds it.
+"""
+
+import functools
+import io
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.files import project_file
+from perf_pipeline.storage import ObjectStore, working_folder
+
+TABLES = (
+    "run",
+    "latency_histogram",
+    "run_metric",
+    "gate_run_validity",
+    "gate_repeat_agreement",
+    "gate_change",
+    "gate_pooled",
+    "verdict",
+    "decision",
+)
+VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take")
+_FOLDER = "metrics"
+_SETTINGS: dict = {"autoinstall_known_extensions": False, "TimeZone": "UTC"}
+
+
+@functools.cache
+def table_schema(name: str) -> pa.Schema:
+    """The columns of a table as its SQL file declares them, without `comparison`, which every table has.
+
+    SQL is the one place that says which columns there are; whoever fills a table takes its types from here.
+    """
+    with duckdb.connect(config=_SETTINGS) as database:
+        database.execute(_statement("tables", name))
+        schema = database.table(name).to_arrow_table().schema
+    return schema.remove(schema.get_field_index("comparison"))
+
+
+def write_tables(store: ObjectStore, comparison: str, tables: Mapping[str, pa.Table], replace: bool = False) -> None:
+    """Write tables of a comparison as `metrics/<comparison>/<table>.parquet`, all of them or none.
+
+    Other tables of the comparison stay, unless `replace` is set: then these are all that there is.
+    """
+    prefix = f"{_FOLDER}/{comparison}"
+    with working_folder(store, "tables") as folder:
+        target = folder / "tables"
+        target.mkdir()
+        for key in [] if replace else store.keys(prefix):
+            if Path(key).stem not in tables:
+                (target / Path(key).name).write_bytes(store.get(key))
+        for name, table in tables.items():
+            pq.write_table(table, target / f"{name}.parquet", compression="zstd")
+        store.put_folder(prefix, target)
+
+
+def read_tables(store: ObjectStore, comparison: str) -> dict[str, pa.Table]:
+    """Every table of a comparison, by name; empty when there is none."""
+    keys = [key for key in store.keys(f"{_FOLDER}/{comparison}") if key.endswith(".parquet")]
+    return {Path(key).stem: pq.read_table(io.BytesIO(store.get(key))) for key in keys}
+
+
+def stored_comparisons(store: ObjectStore) -> list[str]:
+    """The comparisons that have tables in the store, sorted."""
+    return sorted({key.split("/")[1] for key in store.keys(_FOLDER) if key.endswith(".parquet")})
+
+
+class Warehouse:
+    """A DuckDB file, opened for each call and closed at its end."""
+
+    def __init__(self, path: Path, patience_s: float = 10.0) -> None:
+        """Use the file at `path`, made when it is first written; wait `patience_s` for a lock of another process."""
+        self.path = path
+        self.patience_s = patience_s
+
+    def replace_comparison(self, comparison: str, tables: Mapping[str, pa.Table]) -> None:
+        """Put the rows of these tables in place of the comparison's rows in them, in one transaction.
+
+        Columns go by name; a column that a table does not bring is null. Raises KeyError for an unknown table, and
+        InputError when the file is locked or was made with other columns.
+        """
+        if unknown := tables.keys() - set(TABLES):
+            raise KeyError(f"no such table: {', '.join(sorted(unknown))}")
+        with self._open(read_only=False) as database:
+            try:
+                _create(database)
+                database.begin()
+                for name, table in tables.items():
+                    _replace_rows(database, comparison, name, table)
+                database.commit()
+            except (duckdb.BinderException, duckdb.CatalogException) as error:
+                raise InputError(
+                    Problem(
+                        str(self.path),
+                        f"was made by another version of perf_pipeline: {str(error).splitlines()[0]}",
+                        "rebuild it from the object store: perf_pipeline.warehouse.Warehouse.rebuild",
+                    )
+                ) from error
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """The answer to a query. The file cannot be changed by it, and other readers are let in.
+
+        Raises InputError when there is no file yet or a writer keeps it locked, duckdb.Error when the query is wrong.
+        """
+        if not self.path.is_file():
+            raise InputError(
+                Problem(str(self.path), "is not there yet", "run a comparison, or rebuild it from the object store")
+            )
+        with self._open(read_only=True) as database:
+            return database.sql(sql, params=dict(parameters or {})).to_arrow_table()
+
+    def rebuild(self, store: ObjectStore) -> list[str]:
+        """Make the file anew from the Parquet tables of the store, and return the comparisons that it then holds.
+
+        The new file is made beside the old one and takes its place at the end. Raises InputError when another process
+        holds the old one.
+        """
+        comparisons = stored_comparisons(store)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=self.path.parent) as folder:
+            fresh = Warehouse(Path(folder) / self.path.name)
+            fresh.replace_comparison("", {})
+            for comparison in comparisons:
+                tables = read_tables(store, comparison)
+                fresh.replace_comparison(comparison, {name: tables[name] for name in TABLES if name in tables})
+            with self._held():
+                # What an interrupted writer left for the old file must not be replayed into the new one.
+                self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
+                fresh.path.replace(self.path)
+        return comparisons
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other processes out of the old file, if it can be opened at all: one that cannot is no loss."""
+        if not self.path.exists():
+            yield
+            return
+        try:
+            database = self._connect(read_only=False)
+        except duckdb.Error:
+            yield
+            return
+        with database:
+            yield
+
+    @contextmanager
+    def _open(self, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that is closed whatever happens; an open transaction is rolled back then."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            database = self._connect(read_only)
+        except duckdb.Error as error:
+            raise InputError(
+                Problem(
+                    str(self.path),
+                    f"is not a DuckDB file: {str(error).splitlines()[0]}",
+                    "take it away and rebuild it from the object store",
+                )
+            ) from error
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
+        """Connect, waiting for a lock. Raises InputError when it is still held at the end of the patience."""
+        deadline = time.monotonic() + self.patience_s
+        pause_s = 0.02
+        while True:
+            try:
+                return duckdb.connect(self.path, read_only=read_only, config=_SETTINGS)
+            except (duckdb.IOException, duckdb.ConnectionException) as error:
+                text = str(error)
+                # The second one is a thread of this process that has the file open in the other mode.
+                if "lock" not in text and "different configuration" not in text:
+                    raise
+                if time.monotonic() + pause_s > deadline:
+                    raise InputError(self._locked(text)) from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.5)
+
+    def _locked(self, text: str) -> Problem:
+        holder = re.search(r"held in (.+?) \(PID (\d+)\)", text)
+        who = f"process {holder[2]} ({holder[1]})" if holder else "another connection"
+        return Problem(
+            str(self.path),
+            f"is locked by {who}, and was for {self.patience_s:g} s",
+            "close the DuckDB client or notebook that has it open; readers may open a copy of the file",
+        )
+
+
+def _create(database: duckdb.DuckDBPyConnection) -> None:
+    """Make tables that are not there, and views as they are written now."""
+    for kind, names in (("tables", TABLES), ("views", VIEWS)):
+        for name in names:
+            database.execute(_statement(kind, name))
+
+
+def _statement(kind: str, name: str) -> str:
+    return project_file(f"sql/{kind}/{name}.sql").read_text(encoding="utf-8")
+
+
+def _replace_rows(database: duckdb.DuckDBPyConnection, comparison: str, name: str, table: pa.Table) -> None:
+    """Delete the comparison's rows of one table and insert these.
+
+    Raises ValueError when the rows say that they are another comparison's.
+    """
+    if "comparison" in table.column_names:
+        if others := set(table["comparison"].unique().to_pylist()) - {comparison}:
+            raise ValueError(f"{name} holds rows of {', '.join(map(str, others))}, not of {comparison} alone")
+        table = table.drop_columns(["comparison"])
+    database.execute(f"DELETE FROM {name} WHERE comparison = ?", [comparison])  # noqa: S608  a name of TABLES
+    database.register("incoming", table)
+    database.execute(
+        f"INSERT INTO {name} BY NAME SELECT ? AS comparison, * FROM incoming",  # noqa: S608  a name of TABLES
+        [comparison],
+    )
+    database.unregister("incoming")
