@@ -26,7 +26,7 @@ class RunCheck:
     unit: str
     message: str
     consequence: Literal["none", "drop metric", "set aside"] = "none"
-    """What the check did to the run: always "none" unless it failed."""
+    """What the check did to the run: "none" unless it failed, or could not be measured where the policy asks for it."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,8 @@ class Verdict:
     estimate: float | None
     low: float | None
     high: float | None
+    """With low, the interval that decided: the simultaneous band for a distribution's regression or improvement, the
+    pointwise interval otherwise. None where it is unbounded."""
     zone_low: float | None
     zone_high: float | None
     smallest_detectable: float | None
@@ -100,11 +102,13 @@ class Verdict:
     percentiles: tuple[PercentileChange, ...]
     baseline_value: float | None
     candidate_value: float | None
+    """With baseline_value, the geometric mean over runs at the deciding percentile; of error rates the share."""
     unit: str
+    """Of the values: ms, bytes or share (of requests)."""
     baseline_repeats: int
     candidate_repeats: int
     df: float | None
-    """Degrees of freedom of the interval."""
+    """Degrees of freedom of the interval; None for error rates without any error, whose limits are exact."""
     absent: bool = False
     """True when the plan names no source for the metric: it was never asked for."""
 

@@ -1,0 +1,201 @@
+"""The answer for the whole comparison, in words that take ten seconds to read.
+
+What belongs here: from verdicts to one answer, its headline, and what is known and not known. It adds no statistics but
+one: whether both sides lost runs to Gate 1 equally often.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from perf_pipeline.gates import wording
+from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
+from perf_pipeline.gates.findings import Answer, Decision, NegativeControl, Pooled, RunValidity, Verdict
+from perf_pipeline.gates.policy import Policy
+
+
+def decide(
+    baseline: str,
+    candidate: str,
+    verdicts: Sequence[Verdict],
+    runs: Sequence[RunValidity],
+    pooled: Sequence[Pooled],
+    control: NegativeControl,
+    policy: Policy,
+) -> Decision:
+    """The decision: regression, no regression, or not enough evidence.
+
+    A regression of any metric but the negative control decides. Without one, "no regression" needs a control that did
+    not move, sides that lost runs to Gate 1 equally often, and enough comparisons that ended equivalent or improved.
+    """
+    asked_for = [verdict for verdict in verdicts if verdict.metric != NEGATIVE_CONTROL and not verdict.absent]
+    regressed = [verdict for verdict in asked_for if verdict.verdict == "regression"]
+    decided = [verdict for verdict in asked_for if verdict.verdict in ("equivalent", "improvement")]
+    lopsided = _lopsided_loss(baseline, candidate, runs, policy)
+    enough = bool(asked_for) and len(decided) >= policy.decision.min_decided_share * len(asked_for)
+    answer: Answer
+    if regressed:
+        answer, headline = "regression", _regression(baseline, candidate, regressed, asked_for)
+    elif enough and control.status != "moved" and lopsided is None:
+        answer, headline = "no regression", _no_regression(baseline, candidate, asked_for)
+    else:
+        answer = "not enough evidence"
+        headline = (
+            f"Not enough evidence to compare {candidate} with {baseline}: {_shortfall(asked_for, decided, policy)}"
+        )
+        if lopsided and control.status != "moved":
+            headline = f"{headline}; {lopsided}"
+    if control.status == "moved":
+        suspicion = (
+            f"The negative control {control.metric} {control.message}. Something other than the version changed."
+        )
+        headline = f"{suspicion} {headline}"
+    return Decision(
+        answer=answer,
+        headline=f"{headline}.",
+        known=tuple(_known(asked_for, runs, pooled, control)),
+        not_known=tuple(_not_known(verdicts, control, lopsided)),
+        exit_code=1 if answer == "regression" else 0,
+    )
+
+
+def _regression(baseline: str, candidate: str, regressed: Sequence[Verdict], asked_for: Sequence[Verdict]) -> str:
+    worst = max(regressed, key=lambda one: (_zones_beyond(one), one.scenario))
+    where = f"{worst.metric}{wording.at_percentile(worst.deciding_percentile)} in {worst.scenario}"
+    tally = f"{len(regressed)} of {wording.counted(len(asked_for), 'comparison')} regressed"
+    return f"{candidate} is worse than {baseline}: {where} {_interval(worst)}; {tally}"
+
+
+def _no_regression(baseline: str, candidate: str, asked_for: Sequence[Verdict]) -> str:
+    comparisons = wording.counted(len(asked_for), "comparison")
+    return f"No regression of {candidate} against {baseline}: of {comparisons} {_tally(asked_for)}"
+
+
+def _shortfall(asked_for: Sequence[Verdict], decided: Sequence[Verdict], policy: Policy) -> str:
+    if not asked_for:
+        return "no metric was asked for"
+    return (
+        f"{len(decided)} of {wording.counted(len(asked_for), 'comparison')} are answered, "
+        f"{wording.share(policy.decision.min_decided_share)} are needed; none regressed"
+    )
+
+
+def _known(
+    asked_for: Sequence[Verdict], runs: Sequence[RunValidity], pooled: Sequence[Pooled], control: NegativeControl
+) -> Iterator[str]:
+    """What the evidence supports, changes first."""
+    by_metric = {metric: [verdict for verdict in asked_for if verdict.metric == metric] for metric in METRICS}
+    for name, verb in (("regression", "regressed"), ("improvement", "improved")):
+        for metric, mine in by_metric.items():
+            if changed := [verdict for verdict in mine if verdict.verdict == name]:
+                most = max(changed, key=_zones_beyond)
+                where = f"most{wording.at_percentile(most.deciding_percentile)} in {most.scenario}"
+                yield f"{metric} {verb} in {_of_scenarios(changed, mine)}, {where}: {_interval(most)}."
+    for metric, mine in by_metric.items():
+        if equivalent := [verdict for verdict in mine if verdict.verdict == "equivalent"]:
+            zone = wording.size(metric, equivalent[0].zone_high or 0.0)
+            everywhere = " at every percentile" if equivalent[0].percentiles else ""
+            yield f"{metric} stayed within ±{zone}{everywhere} in {_of_scenarios(equivalent, mine)}."
+        together = [one for one in pooled if one.metric == metric and one.scenarios > 1]
+        if together and metric != NEGATIVE_CONTROL:
+            changes = ", ".join(_pooled_change(one) for one in together)
+            worst = max(together, key=lambda one: one.worst_estimate)
+            yield (
+                f"Over {together[0].scenarios} scenarios {metric} changed by {changes}; the worst scenario is "
+                f"{worst.worst_scenario} with {wording.change(metric, worst.worst_estimate)}."
+            )
+    if control.status in ("quiet", "moved"):
+        yield f"The negative control {control.metric} {control.message}."
+    status = Counter(run.status for run in runs)
+    yield (
+        f"Of {wording.counted(len(runs), 'run')} {status['passed']} passed Gate 1, {status['metric dropped']} lost a "
+        f"metric and {status['set aside']} were set aside."
+    )
+
+
+def _not_known(verdicts: Sequence[Verdict], control: NegativeControl, lopsided: str | None) -> Iterator[str]:
+    """What the evidence leaves open, and what it would take."""
+    if lopsided:
+        yield f"{lopsided[0].upper()}{lopsided[1:]}; what was lost may be what changed."
+    for metric in METRICS:
+        mine = [verdict for verdict in verdicts if verdict.metric == metric]
+        if metric == NEGATIVE_CONTROL:
+            continue
+        if mine and all(verdict.absent for verdict in mine):
+            yield f"{metric}: {mine[0].reason}."
+            continue
+        if open_ones := [verdict for verdict in mine if verdict.verdict == "inconclusive"]:
+            yield f"{metric} is inconclusive in {_of_scenarios(open_ones, mine)}: {_takes(open_ones)}."
+        if missing := [verdict for verdict in mine if verdict.verdict == "not comparable"]:
+            example = "" if len(missing) == 1 else f" in {missing[0].scenario}"
+            yield f"{metric} could not be compared in {_of_scenarios(missing, mine)};{example} {missing[0].reason}."
+    if control.status == "cannot tell":
+        yield f"The negative control {control.metric} {control.message}."
+    if control.status == "absent":
+        yield "Whether the environment favoured a side: there is no negative control."
+
+
+def _takes(open_ones: Sequence[Verdict]) -> str:
+    """What would settle inconclusive comparisons: the reason of one, a summary of several."""
+    if len(open_ones) == 1:
+        return open_ones[0].reason
+    known = [verdict.repeats_to_settle for verdict in open_ones if verdict.repeats_to_settle is not None]
+    if not known:
+        return "no practical number of repeats would settle them if estimates and noise stay as they are"
+    return (
+        f"about {max(known)} repeats per version would settle {len(known)} of them "
+        "if estimates and noise stay as they are"
+    )
+
+
+def _lopsided_loss(baseline: str, candidate: str, runs: Sequence[RunValidity], policy: Policy) -> str | None:
+    """Whether one side lost runs or metrics to Gate 1 more often than chance explains (Fisher's exact test).
+
+    A version that breaks its own runs would otherwise be judged by those that happened to survive.
+    """
+    counts = []
+    for version in (baseline, candidate):
+        mine = [run.status != "passed" for run in runs if run.version == version]
+        counts.append((sum(mine), len(mine) - sum(mine)))
+    if counts[0][0] == counts[1][0] == 0:
+        return None
+    from scipy.stats import fisher_exact  # here, because it takes longer to import than all gates together
+
+    if fisher_exact(counts).pvalue >= policy.decision.lost_runs_alpha:
+        return None
+    return (
+        f"Gate 1 took runs or metrics from {counts[1][0]} of {sum(counts[1])} runs of {candidate} "
+        f"and from {counts[0][0]} of {sum(counts[0])} of {baseline}, too uneven for chance"
+    )
+
+
+def _zones_beyond(verdict: Verdict) -> float:
+    """How many zones the nearer limit of a change lies away from no change, which ranks unlike metrics."""
+    low, high = verdict.low or 0.0, verdict.high or 0.0
+    near = low if verdict.verdict == "regression" else -high
+    return near / (verdict.zone_high or 1.0)
+
+
+def _tally(verdicts: Sequence[Verdict]) -> str:
+    """`8 are equivalent, 2 are inconclusive`, in the order of certainty."""
+    counts: Counter[str] = Counter(verdict.verdict for verdict in verdicts)
+    names = ("equivalent", "improvement", "inconclusive", "not comparable")
+    words = {"improvement": "improved"}
+    return ", ".join(f"{counts[name]} {words.get(name, f'are {name}')}" for name in names if counts[name])
+
+
+def _of_scenarios(some: Sequence[Verdict], every: Sequence[Verdict]) -> str:
+    """`graph-1 (1 of 5 scenarios)`, or `3 of 5 scenarios`."""
+    text = f"{len(some)} of {wording.counted(len(every), 'scenario')}"
+    return f"{some[0].scenario} ({text})" if len(some) == 1 and len(every) > 1 else text
+
+
+def _interval(verdict: Verdict) -> str:
+    low, high, estimate = verdict.low or 0.0, verdict.high or 0.0, verdict.estimate or 0.0
+    return f"{wording.change(verdict.metric, estimate)} ({wording.interval(verdict.metric, low, high)})"
+
+
+def _pooled_change(pooled: Pooled) -> str:
+    """`+0.4 % (-0.3 % to +1.1 %) at p50`."""
+    interval = wording.interval(pooled.metric, pooled.low, pooled.high)
+    at = "" if pooled.statistic == "value" else f" at {pooled.statistic}"
+    return f"{wording.change(pooled.metric, pooled.estimate)} ({interval}){at}"

@@ -1,0 +1,96 @@
+"""Gate 3 for error rates: a difference of shares against an absolute zone.
+
+What belongs here: the verdict of one error rate in one scenario. A relative zone would be of no use: 5 % of a rate near
+zero can never be shown. The interval is in `error_rates`.
+"""
+
+from collections.abc import Sequence
+
+from perf_pipeline.gates import wording
+from perf_pipeline.gates.comparison import Comparison, outlook, unit
+from perf_pipeline.gates.error_rates import Rate, RateDifference, rate, rate_difference
+from perf_pipeline.gates.evidence import ErrorSample
+from perf_pipeline.gates.findings import Verdict, VerdictName
+from perf_pipeline.gates.policy import Policy
+from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable_rate
+
+
+def compare_rates(
+    scenario: str, metric: str, baseline: Sequence[ErrorSample], candidate: Sequence[ErrorSample], policy: Policy
+) -> Comparison:
+    """Compare one error rate; each side has at least two runs with requests."""
+    limits = policy.change
+    side_b, side_c = rate(baseline), rate(candidate)
+    zone = limits.zone[metric]
+    found = rate_difference(side_b, side_c, limits.confidence)
+    name = _name(found, zone)
+
+    def settles(runs: int) -> bool:
+        planned_b, planned_c = (
+            _with_runs(side, runs / len(samples), runs) for side, samples in ((side_b, baseline), (side_c, candidate))
+        )
+        return _name(rate_difference(planned_b, planned_c, limits.confidence), zone) != "inconclusive"
+
+    repeats = None
+    if name == "inconclusive":
+        repeats = fewest_repeats(settles, len(baseline), len(candidate), limits.max_repeats_named)
+    return Comparison(
+        Verdict(
+            scenario=scenario,
+            metric=metric,
+            verdict=name,
+            reason=_reason(metric, name, side_b, side_c, found, zone, repeats),
+            estimate=found.estimate,
+            low=found.low,
+            high=found.high,
+            zone_low=-zone,
+            zone_high=zone,
+            smallest_detectable=smallest_detectable_rate(side_b, side_c, found, zone, limits.confidence, limits.power),
+            repeats_to_settle=repeats,
+            deciding_percentile=None,
+            percentiles=(),
+            baseline_value=side_b.value,
+            candidate_value=side_c.value,
+            unit=unit(metric),
+            baseline_repeats=len(baseline),
+            candidate_repeats=len(candidate),
+            df=float(found.df) if found.df else None,
+        )
+    )
+
+
+def _name(found: RateDifference, zone: float) -> VerdictName:
+    if found.low > zone:
+        return "regression"
+    if found.high < -zone:
+        return "improvement"
+    return "equivalent" if -zone < found.low and found.high < zone else "inconclusive"
+
+
+def _with_runs(side: Rate, factor: float, runs: int) -> Rate:
+    """The side as it would be with that many runs of the same rate, size and scatter."""
+    df = runs - 1 if side.df else 0
+    return Rate(
+        errors=side.errors * factor,
+        requests=side.requests * factor,
+        chi_square=side.chi_square * df / side.df if side.df else 0.0,
+        df=df,
+    )
+
+
+def _reason(
+    metric: str, name: VerdictName, side_b: Rate, side_c: Rate, found: RateDifference, zone: float, repeats: int | None
+) -> str:
+    counts = (
+        f"{side_c.errors:.0f} errors in {side_c.requests:.0f} requests against "
+        f"{side_b.errors:.0f} in {side_b.requests:.0f}"
+    )
+    interval = f"{wording.change(metric, found.estimate)} ({wording.interval(metric, found.low, found.high)})"
+    text = f"{metric}: {interval}, from {counts}"
+    edges = f"the zone of ±{wording.size(metric, zone)}"
+    if name == "equivalent":
+        return f"inside {edges}; {text}"
+    if name == "inconclusive":
+        further = wording.size(metric, max(found.high, -found.low) - zone)
+        return f"{text}, crosses {edges} by {further}; {outlook(repeats)}"
+    return f"{text}, wholly beyond {edges}"

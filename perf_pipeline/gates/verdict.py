@@ -1,0 +1,100 @@
+"""From the evidence of runs to the judgement of a comparison: the three gates, one after the other.
+
+What belongs here: the order of the gates, what each hands on, and the questions that cannot be asked. Everything is a
+pure function of its arguments: the same evidence and policy give the same judgement, in whatever order the runs come.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from perf_pipeline.gates import wording
+from perf_pipeline.gates.change import compare_versions
+from perf_pipeline.gates.decision import decide
+from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
+from perf_pipeline.gates.evidence import METRICS, Missing, RunEvidence
+from perf_pipeline.gates.findings import Judgement, RunValidity
+from perf_pipeline.gates.policy import Policy
+from perf_pipeline.gates.pooled import judge_negative_control, pool
+from perf_pipeline.gates.repeat_agreement import check_agreement
+from perf_pipeline.gates.run_validity import check_runs
+from perf_pipeline.gates.samples import metric_of, usable_samples
+
+
+class QuestionError(ValueError):
+    """The comparison that was asked for cannot be made of these runs at all."""
+
+    def __init__(self, what: str, versions: Sequence[str]) -> None:
+        """Say what is wrong; `versions` are those that the runs hold, sorted."""
+        self.what = what
+        self.versions = tuple(versions)
+        super().__init__(f"{what}; the runs hold {', '.join(versions) or 'no version'}")
+
+
+def judge(evidence: Sequence[RunEvidence], baseline: str, candidate: str, policy: Policy) -> Judgement:
+    """Judge a candidate against a baseline. Runs of other versions are left out of everything.
+
+    Raises QuestionError when a version has no run, when both are the same, or when two runs share an id.
+    """
+    _check_question(evidence, baseline, candidate)
+    runs = sorted((run for run in evidence if run.version in (baseline, candidate)), key=lambda run: run.run_id)
+    environments = compare_environments(runs, baseline, candidate, policy.run_validity.environment.ignored_keys)
+    validity = check_runs(runs, environments, policy)
+    usable = usable_samples(runs, validity)
+    keys = [
+        (version, scenario, metric)
+        for scenario in sorted({run.scenario for run in runs})
+        for metric in METRICS
+        for version in (baseline, candidate)
+        if _asked_for(runs, version, scenario, metric)
+    ]
+    agreement = check_agreement(usable, keys, policy)
+    comparisons = compare_versions(
+        runs, baseline, candidate, validity, agreement, environments, usable, policy
+    )  # fmt: skip
+    verdicts = tuple(comparison.verdict for comparison in comparisons)
+    pooled = pool(comparisons, policy)
+    control = judge_negative_control(comparisons, policy)
+    return Judgement(
+        baseline=baseline,
+        candidate=candidate,
+        policy_name=policy.name,
+        policy_version=policy.version,
+        decision=decide(baseline, candidate, verdicts, validity, pooled, control, policy),
+        verdicts=verdicts,
+        runs=validity,
+        agreement=agreement,
+        pooled=pooled,
+        negative_control=control,
+        notes=tuple(_notes(validity, environments)),
+    )
+
+
+def _check_question(evidence: Sequence[RunEvidence], baseline: str, candidate: str) -> None:
+    versions = sorted({run.version for run in evidence})
+    if baseline == candidate:
+        raise QuestionError(f"{baseline} cannot be compared with itself", versions)
+    if missing := [version for version in (baseline, candidate) if version not in versions]:
+        raise QuestionError(f"there is no run of {' or '.join(missing)}", versions)
+    if twice := [run_id for run_id, number in Counter(run.run_id for run in evidence).items() if number > 1]:
+        raise QuestionError(f"several runs are called {wording.named(sorted(twice))}", versions)
+
+
+def _asked_for(runs: Sequence[RunEvidence], version: str, scenario: str, metric: str) -> bool:
+    """Whether any run of the version in the scenario has a source for the metric."""
+    samples = [metric_of(run, metric) for run in runs if run.version == version and run.scenario == scenario]
+    return any(not (isinstance(sample, Missing) and sample.absent) for sample in samples)
+
+
+def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -> Iterator[str]:
+    """What is true of the campaign as a whole, and what Gate 1 could not check."""
+    for scenario, message in sorted(environments.apart.items()):
+        yield f"{scenario}: {message}; nothing in it is comparable."
+    if environments.deviating:
+        number = len(environments.deviating)
+        yield f"{wording.counted(number, 'run')} ran in another environment than the others of their scenario."
+    for status, verb in (("not measured", "was not measured"), ("cannot tell", "could not be told")):
+        unanswered = Counter(
+            name for run in validity for name in {check.check for check in run.checks if check.status == status}
+        )
+        for name, number in sorted(unanswered.items()):
+            yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}."
