@@ -99,8 +99,8 @@ class Warehouse:
             raise KeyError(f"no such table: {', '.join(sorted(unknown))}")
         with self._open(read_only=False) as database:
             try:
-                _create(database)
                 database.begin()
+                _create(database)
                 for name, table in tables.items():
                     _replace_rows(database, comparison, name, table)
                 database.commit()
@@ -190,9 +190,10 @@ class Warehouse:
                 # The second one is a thread of this process that has the file open in the other mode.
                 if "lock" not in text and "different configuration" not in text:
                     raise
-                if time.monotonic() + pause_s > deadline:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
                     raise InputError(self._locked(text)) from error
-            time.sleep(pause_s)
+            time.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 0.5)
 
     def _locked(self, text: str) -> Problem:
