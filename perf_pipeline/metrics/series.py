@@ -206,12 +206,13 @@ def _growth(found: list[Series]) -> tuple[FloatArray, FloatArray | str]:
     is none: a counter that went back, or one that is no longer on its page.
     """
     times_s = np.unique(np.concatenate([series.times_s for series in found])) if found else np.empty(0)
-    pages: dict[tuple[str | None, ...], list[float]] = {}
+    pages: dict[tuple[str | None, ...], tuple[float, float]] = {}
     for series in found:
-        pages.setdefault(_page(series), []).extend(series.times_s[[0, -1]])
+        opened, closed = pages.get(_page(series), (np.inf, -np.inf))
+        pages[_page(series)] = min(opened, series.times_s[0]), max(closed, series.times_s[-1])
     values = np.zeros((times_s.size, len(found)))
     for number, series in enumerate(found):
-        opened, closed = min(pages[_page(series)]), max(pages[_page(series)])
+        opened, closed = pages[_page(series)]
         if series.times_s[-1] < closed:
             return times_s, f"{series} was last there at {series.times_s[-1]:.3f}, within the hold"
         if (back := np.flatnonzero(np.diff(series.values) < 0)).size:
