@@ -12,6 +12,7 @@ import functools
 import io
 import re
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ TABLES = (
 VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take")
 _FOLDER = "metrics"
 _SETTINGS: dict = {"autoinstall_known_extensions": False, "TimeZone": "UTC"}
+_WRITING = threading.Lock()
+"""Threads of one process share a database and are not kept out by its lock; two transactions at once would conflict."""
 
 
 @functools.cache
@@ -53,16 +56,18 @@ def table_schema(name: str) -> pa.Schema:
     return schema.remove(schema.get_field_index("comparison"))
 
 
-def write_tables(store: ObjectStore, comparison: str, tables: Mapping[str, pa.Table], replace: bool = False) -> None:
+def write_tables(
+    store: ObjectStore, comparison: str, tables: Mapping[str, pa.Table], drop_others: bool = False
+) -> None:
     """Write tables of a comparison as `metrics/<comparison>/<table>.parquet`, all of them or none.
 
-    Other tables of the comparison stay, unless `replace` is set: then these are all that there is.
+    With `drop_others` the other tables of the comparison go: what was made of earlier ones is not about these.
     """
     prefix = f"{_FOLDER}/{comparison}"
     with working_folder(store, "tables") as folder:
         target = folder / "tables"
         target.mkdir()
-        for key in [] if replace else store.keys(prefix):
+        for key in [] if drop_others else store.keys(prefix):
             if Path(key).stem not in tables:
                 (target / Path(key).name).write_bytes(store.get(key))
         for name, table in tables.items():
@@ -89,20 +94,21 @@ class Warehouse:
         self.path = path
         self.patience_s = patience_s
 
-    def replace_comparison(self, comparison: str, tables: Mapping[str, pa.Table]) -> None:
+    def replace_comparison(self, comparison: str, tables: Mapping[str, pa.Table], drop_others: bool = False) -> None:
         """Put the rows of these tables in place of the comparison's rows in them, in one transaction.
 
-        Columns go by name; a column that a table does not bring is null. Raises KeyError for an unknown table, and
-        InputError when the file is locked or was made with other columns.
+        Columns go by name; a column that a table does not bring is null. With `drop_others` the comparison's rows in all
+        other tables go. Raises KeyError for an unknown table, and InputError when the file is locked or was made with
+        other columns.
         """
         if unknown := tables.keys() - set(TABLES):
             raise KeyError(f"no such table: {', '.join(sorted(unknown))}")
-        with self._open(read_only=False) as database:
+        with _WRITING, self._open(read_only=False) as database:
             try:
                 database.begin()
                 _create(database)
-                for name, table in tables.items():
-                    _replace_rows(database, comparison, name, table)
+                for name in TABLES if drop_others else tables:
+                    _replace_rows(database, comparison, name, tables.get(name))
                 database.commit()
             except (duckdb.BinderException, duckdb.CatalogException) as error:
                 raise InputError(
@@ -217,16 +223,18 @@ def _statement(kind: str, name: str) -> str:
     return project_file(f"sql/{kind}/{name}.sql").read_text(encoding="utf-8")
 
 
-def _replace_rows(database: duckdb.DuckDBPyConnection, comparison: str, name: str, table: pa.Table) -> None:
+def _replace_rows(database: duckdb.DuckDBPyConnection, comparison: str, name: str, table: pa.Table | None) -> None:
     """Delete the comparison's rows of one table and insert these.
 
     Raises ValueError when the rows say that they are another comparison's.
     """
+    database.execute(f"DELETE FROM {name} WHERE comparison = ?", [comparison])  # noqa: S608  a name of TABLES
+    if table is None:
+        return
     if "comparison" in table.column_names:
         if others := set(table["comparison"].unique().to_pylist()) - {comparison}:
             raise ValueError(f"{name} holds rows of {', '.join(map(str, others))}, not of {comparison} alone")
         table = table.drop_columns(["comparison"])
-    database.execute(f"DELETE FROM {name} WHERE comparison = ?", [comparison])  # noqa: S608  a name of TABLES
     database.register("incoming", table)
     database.execute(
         f"INSERT INTO {name} BY NAME SELECT ? AS comparison, * FROM incoming",  # noqa: S608  a name of TABLES

@@ -288,6 +288,16 @@ def test_what_is_no_series_file_is_a_problem(tmp_path: Path, name: str, content:
     assert str(path) in str(raised.value)
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_gzip_file_that_was_cut_anywhere_is_a_problem(tmp_path: Path, data: st.DataObject) -> None:
+    whole = gzip.compress(series_csv(one_request_a_second()))
+    path = tmp_path / "series.csv.gz"
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(InputError, match=r"is cut off|is empty|is not a gzip file"):
+        read_series(path, NAMES, HOLD)
+
+
 def test_a_parquet_file_with_other_columns_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "series.parquet"
     pq.write_table(pa.table({"timestamp": [1.0], "value": [1.0]}), path)

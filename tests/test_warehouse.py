@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -60,6 +61,14 @@ def test_a_comparison_is_replaced_and_the_others_stay(warehouse: Warehouse) -> N
     assert estimates(warehouse, B) == [0.3]
     warehouse.replace_comparison(A, {"gate_pooled": pooled()})
     assert estimates(warehouse, A) == []
+
+
+def test_what_was_made_of_earlier_rows_can_go_with_them(warehouse: Warehouse) -> None:
+    warehouse.replace_comparison(A, {"gate_pooled": pooled(0.1)})
+    warehouse.replace_comparison(B, {"gate_pooled": pooled(0.3)})
+    warehouse.replace_comparison(A, {"run": table_schema("run").empty_table()}, drop_others=True)
+    assert estimates(warehouse, A) == []
+    assert estimates(warehouse, B) == [0.3]
 
 
 def test_measured_runs_arrive_with_their_types(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -301,6 +310,14 @@ def test_a_lock_that_goes_away_is_waited_for(warehouse: Warehouse, holders: list
     warehouse.replace_comparison(A, {"gate_pooled": pooled(0.1)})
     release.join()
     assert estimates(warehouse, A) == [0.1]
+
+
+def test_threads_that_write_at_once_both_succeed(warehouse: Warehouse) -> None:
+    warehouse.patience_s = 20
+    keys = [f"1.{number}__2.0" for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda key: warehouse.replace_comparison(key, {"gate_pooled": pooled(0.1)}), keys))
+    assert [estimates(warehouse, key) for key in keys] == [[0.1]] * 4
 
 
 def test_threads_of_one_process_wait_for_each_other(warehouse: Warehouse) -> None:

@@ -36,7 +36,8 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
     problems: list[Problem] = []
     measured: dict[str, MeasuredRun] = {}
     first: dict[str, Path] = {}
-    with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+    pool = ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1))
+    try:
         outcomes = zip(runs, pool.map(_measure_or_problems, runs), strict=True)
         for path, outcome in track(outcomes, len(runs), "Reading runs", label=lambda pair: pair[0].name):
             if isinstance(outcome, InputError):
@@ -46,6 +47,9 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
                 problems.append(Problem(str(path), what, "give each run its own id, or take one away"))
             else:
                 measured[run_id], first[run_id] = outcome, path
+    finally:
+        # Ctrl-C waits for the runs that are being read, not for all that are still to come.
+        pool.shutdown(cancel_futures=True)
     if problems:
         raise InputError(problems)
     return _tables(list(measured.values()))

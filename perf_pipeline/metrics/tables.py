@@ -32,7 +32,7 @@ def write_metrics(store: ObjectStore, comparison: str, tables: MetricTables) -> 
 
     What the gates said of earlier measurements goes: it is not about these.
     """
-    write_tables(store, comparison, tables.by_name(), replace=True)
+    write_tables(store, comparison, tables.by_name(), drop_others=True)
 
 
 def read_metrics(store: ObjectStore, comparison: str) -> MetricTables:
