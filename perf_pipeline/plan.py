@@ -100,6 +100,9 @@ class ProcessSection(_Section):
 
     command: list[str] = Field(min_length=1, description="program and arguments, run without a shell")
     env: dict[str, str] = Field(default_factory=dict, description="further environment variables")
+    port: int | None = Field(
+        None, ge=1, le=65_535, description="port that the program listens on; null picks a free one, told as {port}"
+    )
     ready: str = Field("/health", description="path that answers 200 once the program can serve")
     ready_timeout_s: float = Field(20, gt=0, le=600, description="seconds to become ready")
     metrics: str | None = Field("/metrics", description="path of the Prometheus text page; null when there is none")
@@ -208,7 +211,7 @@ class Plan(_Section):
     schedule: ScheduleSection
     metrics: MetricsSection
 
-    _folder: Path = Path()
+    _path: Path = Path("plan.yaml")
 
     @model_validator(mode="after")
     def _names_agree(self) -> Self:
@@ -228,7 +231,12 @@ class Plan(_Section):
     @property
     def folder(self) -> Path:
         """The folder of the plan file, which relative paths in it start from."""
-        return self._folder
+        return self._path.parent
+
+    @property
+    def path(self) -> Path:
+        """The plan file."""
+        return self._path
 
     @property
     def hash(self) -> str:
@@ -268,13 +276,19 @@ def split_comparison_key(key: str) -> tuple[str, str]:
     return baseline, candidate
 
 
-def check_versions(plan: Plan, plan_name: str, *versions: str) -> None:
+def compare_command(plan: Plan, key: str) -> str:
+    """The command that measures and judges a comparison of the plan again."""
+    baseline, candidate = split_comparison_key(key)
+    return f"perf-pipeline compare {plan.path} --baseline {baseline} --candidate {candidate}"
+
+
+def check_versions(plan: Plan, *versions: str) -> None:
     """Raise InputError for each version that the plan cannot start."""
     unknown = [version for version in versions if version not in plan.versions]
     if unknown:
         raise InputError(
             Problem(
-                f"{plan_name}: versions",
+                f"{plan.path}: versions",
                 f"unknown version {version}",
                 f"the plan starts {', '.join(plan.versions)}; add the version there or name one of them",
             )
@@ -294,5 +308,5 @@ def load_plan(path: Path) -> Plan:
     except UnicodeDecodeError as error:
         raise InputError(Problem(str(path), f"is not UTF-8: {error.reason}", "save the file as UTF-8")) from error
     plan = parse_yaml_model(Plan, text, str(path))
-    plan._folder = path.resolve().parent
+    plan._path = path.resolve()
     return plan

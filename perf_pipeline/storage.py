@@ -67,18 +67,7 @@ class LocalObjectStore:
 
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        write_file(self._path(key), data)
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -138,6 +127,23 @@ class LocalObjectStore:
         return str(self.root / key)
 
 
+def write_file(path: Path, data: bytes) -> None:
+    """Write a local file, whole or not at all; its folder is made when it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files that only their owner reads; what is kept here is as open as any other file.
+        Path(partial).chmod(0o666 & ~_umask())
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
 def open_store(location: str) -> ObjectStore:
     """The object store at a location: the path of a local folder.
 
@@ -157,3 +163,10 @@ def working_folder(store: ObjectStore, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The process's file mode mask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -103,9 +103,9 @@ def test_the_hash_covers_what_a_run_depends_on_and_nothing_else(tmp_path: Path) 
 
 def test_an_unknown_version_names_those_that_are_known(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, MINIMAL))
-    check_versions(plan, "plan.yaml", "1.0.0", "1.1.0")
+    check_versions(plan, "1.0.0", "1.1.0")
     with pytest.raises(InputError, match=r"(?s)unknown version 3.*starts 1\.0\.0, 1\.1\.0") as caught:
-        check_versions(plan, "plan.yaml", "3", "1.0.0", "4")
+        check_versions(plan, "3", "1.0.0", "4")
     assert len(caught.value.problems) == 2
 
 

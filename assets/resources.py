@@ -1,0 +1,65 @@
+"""One resource per outside system: the plan, the object store, the warehouse, the token key.
+
+What belongs here: where to find them. An empty field takes what the environment says (`perf_pipeline.settings`), when
+the resource is used and never at import.
+"""
+
+import os
+from pathlib import Path
+
+import dagster as dg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, SignedTokens, load_signing_key, public_key_pem
+from perf_pipeline.plan import Plan, load_plan
+from perf_pipeline.settings import read_settings
+from perf_pipeline.storage import ObjectStore, open_store
+from perf_pipeline.warehouse import Warehouse
+
+
+class PlanResource(dg.ConfigurableResource):
+    """The plan file that the assets work by."""
+
+    path: str = ""
+
+    def load(self) -> Plan:
+        """The plan. Raises InputError with every error of the file."""
+        return load_plan(Path(self.path) if self.path else read_settings().plan)
+
+
+class StoreResource(dg.ConfigurableResource):
+    """The object store."""
+
+    location: str = ""
+
+    def open(self) -> ObjectStore:
+        """The store, ready to use."""
+        return open_store(self.location or read_settings().store)
+
+
+class WarehouseResource(dg.ConfigurableResource):
+    """The DuckDB file that people query; it is locked only while a call is under way."""
+
+    path: str = ""
+
+    def open(self) -> Warehouse:
+        """The warehouse, ready to use."""
+        return Warehouse(Path(self.path) if self.path else read_settings().warehouse)
+
+
+class TokenResource(dg.ConfigurableResource):
+    """The key that signs read-only tokens. It stays in the environment or in its file, and is never shown."""
+
+    key_file: str = ""
+
+    def issuer(self, plan: Plan) -> SignedTokens:
+        """What issues tokens by the plan's token section. Raises InputError when there is no key."""
+        return SignedTokens(self._key(), plan.tokens)
+
+    def public_key(self) -> str:
+        """What a service verifies the tokens with (PEM). Raises InputError when there is no key."""
+        return public_key_pem(self._key())
+
+    def _key(self) -> Ed25519PrivateKey:
+        key_file = self.key_file or str(read_settings().token_key_file)
+        return load_signing_key({KEY_FILE_VARIABLE: key_file} | dict(os.environ))

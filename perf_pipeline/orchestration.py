@@ -1,0 +1,55 @@
+"""Handing over to Dagster: this process becomes the one that materialises, or that serves the UI.
+
+What belongs here: the environment that Dagster needs, and starting it. The process is replaced rather than joined by a
+child, so that Ctrl-C and SIGTERM reach the one that measures and no other has to pass them on. The library itself never
+imports Dagster; the code location `assets` does.
+"""
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from typing import NoReturn
+
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.files import project_file
+from perf_pipeline.progress import TERMINAL_VARIABLE
+from perf_pipeline.settings import Settings
+
+
+def become_comparison_job(settings: Settings, comparison: str, fresh: bool, exit_by_verdict: bool) -> NoReturn:
+    """Materialise a comparison and the captured hours that it needs, then print its verdict.
+
+    `fresh` measures again what is already there; with `exit_by_verdict` the exit code is the decision's. Progress is
+    drawn on the terminal that stderr is now.
+    """
+    terminal = os.dup(2)
+    os.set_inheritable(terminal, True)
+    flags = [*(["--fresh"] if fresh else []), *(["--exit-by-verdict"] if exit_by_verdict else [])]
+    _become(settings, ["-m", "assets.materialize", comparison, *flags], {TERMINAL_VARIABLE: str(terminal)})
+
+
+def become_ui(settings: Settings, port: int) -> NoReturn:
+    """Serve the Dagster UI on localhost until it is stopped.
+
+    Raises InputError when the webserver is not installed.
+    """
+    if find_spec("dagster_webserver") is None:
+        raise InputError(Problem("dagster-webserver", "is not installed", "pip install dagster-webserver"))
+    _become(settings, ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)], {})
+
+
+def _become(settings: Settings, arguments: list[str], variables: dict[str, str]) -> NoReturn:
+    """Replace this process by Python with the arguments, in the environment that the settings describe."""
+    settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(project_file("dagster.yaml"), settings.dagster_home / "dagster.yaml")
+    places = {
+        "DAGSTER_HOME": str(settings.dagster_home),
+        "PERF_PIPELINE_HOME": str(settings.home),
+        "PERF_PIPELINE_PLAN": str(settings.plan),
+        "PERF_PIPELINE_STORE": settings.store,
+        "PERF_PIPELINE_WAREHOUSE": str(settings.warehouse),
+        "PERF_PIPELINE_TOKEN_KEY_FILE": str(settings.token_key_file),
+    }
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant

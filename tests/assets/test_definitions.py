@@ -1,0 +1,70 @@
+"""The code location loads, quickly, and holds what it should."""
+
+import subprocess
+import sys
+import time
+
+import dagster as dg
+
+from assets.definitions import build_defs, defs
+from assets.resources import PlanResource
+
+ASSETS = {
+    "capture": {"raw_access_log", "replay_requests"},
+    "lab": {"workload", "test_runs"},
+    "metrics": {"run_metrics"},
+    "gates": {"run_validity", "repeat_agreement", "version_change"},
+    "release": {"release_verdict", "release_history"},
+}
+
+
+def test_the_definitions_can_be_loaded() -> None:
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_assets_jobs_and_checks_are_those_that_the_docs_name() -> None:
+    graph = defs.resolve_asset_graph()
+    groups: dict[str, set[str]] = {}
+    for node in graph.asset_nodes:
+        groups.setdefault(node.group_name, set()).add(node.key.to_user_string())
+    assert groups == ASSETS
+    assert {job.name for job in defs.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
+        "capture_traffic",
+        "compare_versions",
+        "judge_measured",
+    }
+    assert {key.name for key in graph.asset_check_keys} == {
+        "every_side_was_measured",
+        "runs_are_valid",
+        "repeats_agree",
+        "no_regression",
+        "negative_control_is_quiet",
+    }
+
+
+def test_every_asset_says_what_it_is_and_whose() -> None:
+    for node in defs.resolve_asset_graph().asset_nodes:
+        assert len(node.description or "") > 40, node.key
+        assert node.owners and node.kinds and node.code_version, node.key
+
+
+def test_the_lab_measures_one_run_at_a_time_and_the_warehouse_has_one_writer() -> None:
+    pools = {node.key.to_user_string(): node.pools for node in defs.resolve_asset_graph().asset_nodes}
+    assert pools["test_runs"] == {"lab"}
+    writers = ("run_metrics", "run_validity", "repeat_agreement", "version_change", "release_verdict")
+    assert all(pools[name] == {"warehouse"} for name in writers)
+
+
+def test_one_job_has_one_kind_of_partition() -> None:
+    assert isinstance(defs.resolve_job_def("capture_traffic").partitions_def, dg.HourlyPartitionsDefinition)
+    assert isinstance(defs.resolve_job_def("compare_versions").partitions_def, dg.DynamicPartitionsDefinition)
+
+
+def test_resources_can_be_replaced() -> None:
+    assert build_defs(plan=PlanResource(path="other.yaml")).resources["plan"].path == "other.yaml"
+
+
+def test_loading_takes_less_than_ten_seconds() -> None:
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import assets.definitions"], check=True)
+    assert time.monotonic() - began < 10

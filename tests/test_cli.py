@@ -1,0 +1,180 @@
+"""The command line: answers on stdout, exit codes that mean something, one message and no traceback for bad input."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from perf_pipeline.cli import main
+from perf_pipeline.files import project_file
+from tests.recorded_runs import write_run
+from tests.test_plan import MINIMAL
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five repeats of three versions: 2.0.0 is 40 % slower than 1.0.0, and 1.0.1 is the same."""
+    folder = tmp_path_factory.mktemp("campaign")
+    for number, (version, slower) in enumerate((("1.0.0", 1.0), ("1.0.1", 1.0), ("2.0.0", 1.4))):
+        for repeat in range(1, 6):
+            seed = 100 * number + repeat
+            write_run(folder, f"{version}-browse-r{repeat:02d}", seed=seed, hold_s=6, rate_per_s=60, slower=slower)
+    return folder
+
+
+def test_a_regression_is_found_and_said_by_the_exit_code(campaign: Path) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0")
+    assert result.exit_code == 1
+    assert "regression" in result.output.lower()
+
+
+def test_the_json_answer_is_valid_against_its_schema(campaign: Path) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--json")
+    answer = json.loads(result.output)
+    jsonschema.validate(answer, json.loads(Path("docs/judgement.schema.json").read_text()))
+    assert answer["decision"]["answer"] == "regression"
+    assert {"baseline": "1.0.0", "candidate": "2.0.0"}.items() <= answer["comparison"].items()
+    worse = {verdict["metric"] for verdict in answer["verdicts"] if verdict["verdict"] == "regression"}
+    assert "client_latency" in worse and "upstream_latency" not in worse
+
+
+def test_versions_that_are_the_same_are_never_called_a_regression(campaign: Path) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "1.0.1", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.output)["decision"]["answer"] != "regression"
+
+
+def test_missing_evidence_can_be_made_to_fail(tmp_path: Path) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        write_run(tmp_path, f"{version}-browse-r01")
+    arguments = ("judge", tmp_path, "--baseline", "1.0.0", "--candidate", "2.0.0")
+    assert run(*arguments).exit_code == 0
+    result = run(*arguments, "--require-evidence")
+    assert result.exit_code == 3
+    assert "not enough evidence" in result.output.lower()
+
+
+def test_the_html_report_stands_alone(campaign: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--html", page)
+    assert str(page) in result.output.replace("\n", "")
+    text = page.read_text()
+    assert "2.0.0" in text and "http" + "s://" not in text
+
+
+def test_markdown_fits_a_pull_request(campaign: Path) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--markdown")
+    assert "| client" in result.output or "client" in result.output
+    assert result.output.lstrip().startswith("#")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "k6.csv.gz").unlink(), "k6.csv"),
+        (lambda run: (run / "k6.csv.gz").write_bytes((run / "k6.csv.gz").read_bytes()[:-300]), "k6.csv.gz"),
+        (lambda run: (run / "run.json").write_text("{"), "run.json"),
+        (lambda run: shutil.copytree(run, run.parent / "copy"), "run_id"),
+    ],
+    ids=["no k6.csv", "truncated gzip", "broken record", "two runs with one id"],
+)
+def test_a_damaged_run_is_named_with_a_remedy(campaign: Path, tmp_path: Path, damage: object, message: str) -> None:
+    folder = shutil.copytree(campaign, tmp_path / "runs")
+    damage(folder / "1.0.0-browse-r02")
+    result = run("judge", folder, "--baseline", "1.0.0", "--candidate", "2.0.0")
+    assert result.exit_code == 2
+    assert message in result.output and "1.0.0-browse-r02" in result.output and "->" in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "message"),
+    [("1.0.0", "3", "no run is of version 3"), ("1.0.0", "1.0.0", "is also the baseline")],
+)
+def test_a_question_that_cannot_be_asked_is_refused(
+    campaign: Path, baseline: str, candidate: str, message: str
+) -> None:
+    result = run("judge", campaign, "--baseline", baseline, "--candidate", candidate)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_policy_with_an_unknown_key_is_refused(campaign: Path, tmp_path: Path) -> None:
+    default = Path("perf_pipeline/gates/policies/default.yaml").read_text()
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(default + "surprise: 1\n")
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--policy", policy)
+    assert result.exit_code == 2
+    assert "mine.yaml" in result.output and "surprise: is not a known field" in result.output
+
+
+def test_an_unknown_policy_names_those_that_there_are(campaign: Path) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--policy", "none")
+    assert result.exit_code == 2
+    assert "built in: default, v2.18" in result.output
+
+
+def test_a_plan_with_three_errors_shows_all_three(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(MINIMAL.replace("repeats: 5", "repeats: 1").replace("hold_s: 5", "hold: 5"))
+    result = run("plan", "check", path)
+    assert result.exit_code == 2
+    assert result.output.count("plan.yaml:") == 3
+    assert "schedule.repeats" in result.output and "load.hold_s: is missing" in result.output
+
+
+def test_the_demo_plan_is_without_errors() -> None:
+    result = run("plan", "check", project_file("examples/demo/plan.yaml"))
+    assert result.exit_code == 0, result.output
+    assert "no errors" in result.output
+
+
+def test_the_schema_accepts_the_demo_plan() -> None:
+    import yaml
+
+    schema = json.loads(run("plan", "schema").output)
+    jsonschema.validate(yaml.safe_load(project_file("examples/demo/plan.yaml").read_text()), schema)
+
+
+@pytest.mark.parametrize("arguments", [["--candidate", "9.9.9"], ["--candidate", "1.0.0"]])
+def test_the_demo_refuses_versions_that_it_cannot_compare(arguments: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["demo", *arguments], env={"PERF_PIPELINE_HOME": str(tmp_path)})
+    assert result.exit_code == 2
+    assert "->" in result.output
+
+
+def test_k6_that_is_not_there_is_explained(tmp_path: Path) -> None:
+    """In a process of its own, with nothing on PATH and no programs in its Python environment."""
+    code = (
+        "import sysconfig, perf_pipeline.cli as cli\nsysconfig.get_path = lambda name: '/nowhere'\ncli.main(['demo'])"
+    )
+    environ = {"PATH": str(tmp_path), "PERF_PIPELINE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    result = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
+    assert result.returncode == 2, result.stderr
+    assert "k6: is neither on PATH" in result.stderr and "->" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_judging_imports_neither_dagster_nor_kafka(campaign: Path) -> None:
+    code = (
+        "import sys\nfrom perf_pipeline.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'dagster', 'assets', 'kafka', 'boto3', 'kubernetes'}\n"
+        "print('LOADED', sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
+    )
+    arguments = ["judge", str(campaign), "--baseline", "1.0.0", "--candidate", "2.0.0", "--json"]
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=os.environ, check=True
+    )
+    assert result.stdout.endswith("LOADED []\n")
