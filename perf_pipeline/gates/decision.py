@@ -67,7 +67,7 @@ def _regression(baseline: str, candidate: str, regressed: Sequence[Verdict], ask
 
 def _no_regression(baseline: str, candidate: str, asked_for: Sequence[Verdict]) -> str:
     comparisons = wording.counted(len(asked_for), "comparison")
-    return f"No regression of {candidate} against {baseline}: of {comparisons} {_tally(asked_for)}"
+    return f"No regression found in {candidate} against {baseline}: of {comparisons} {_tally(asked_for)}"
 
 
 def _shortfall(asked_for: Sequence[Verdict], decided: Sequence[Verdict], policy: Policy) -> str:
@@ -178,9 +178,13 @@ def _zones_beyond(verdict: Verdict) -> float:
 def _tally(verdicts: Sequence[Verdict]) -> str:
     """`8 are equivalent, 2 are inconclusive`, in the order of certainty."""
     counts: Counter[str] = Counter(verdict.verdict for verdict in verdicts)
-    names = ("equivalent", "improvement", "inconclusive", "not comparable")
-    words = {"improvement": "improved"}
-    return ", ".join(f"{counts[name]} {words.get(name, f'are {name}')}" for name in names if counts[name])
+    words = {
+        "equivalent": ("is equivalent", "are equivalent"),
+        "improvement": ("improved", "improved"),
+        "inconclusive": ("is inconclusive", "are inconclusive"),
+        "not comparable": ("is not comparable", "are not comparable"),
+    }
+    return ", ".join(f"{counts[name]} {verb[counts[name] > 1]}" for name, verb in words.items() if counts[name])
 
 
 def _of_scenarios(some: Sequence[Verdict], every: Sequence[Verdict]) -> str:

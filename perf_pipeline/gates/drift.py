@@ -26,8 +26,8 @@ class Slope:
     high: float
 
 
-def slope(log_levels: FloatArray, sub_window_s: float, confidence: float) -> Slope:
-    """Slope of (W,) log levels of consecutive sub-windows, W >= 4 of them finite; gaps are nan.
+def slope(log_levels: FloatArray, sub_window_s: float, confidence: float, min_points: int) -> Slope | None:
+    """Slope of (W,) log levels of consecutive sub-windows, nan in gaps; None with fewer than `min_points` >= 4 batches.
 
     Generalised least squares with first-order autoregressive noise (Prais and Winsten 1954) on batch means. The
     autocorrelation of residuals around a line comes out too low in so few points, by about (2 + 4 rho) / n (Kendall
@@ -36,14 +36,17 @@ def slope(log_levels: FloatArray, sub_window_s: float, confidence: float) -> Slo
     """
     times, levels = _batches(log_levels, sub_window_s)
     points = len(levels)
+    if points < min_points:
+        return None
     times = times - times.mean()
     rho = 0.0
     for _ in range(FITS):
-        intercept, gradient, error = _prais_winsten(times, levels, rho)
+        intercept, gradient, _ = _prais_winsten(times, levels, rho)
         residuals = levels - intercept - gradient * times
-        power = float(residuals @ residuals)
-        seen = float(residuals[1:] @ residuals[:-1]) / power if power > 0 else 0.0
-        rho = min(max(seen + (2 + 4 * seen) / points, 0.0), MOST_AUTOCORRELATION) if power > 0 else 0.0
+        if not (power := float(residuals @ residuals)) > 0:
+            break  # on a line to the last bit: there is no noise to be correlated
+        seen = float(residuals[1:] @ residuals[:-1]) / power
+        rho = float(np.clip(seen + (2 + 4 * seen) / points, 0.0, MOST_AUTOCORRELATION))
     _, gradient, error = _prais_winsten(times, levels, rho)
     df = max((points - 2) * (1 - rho) / (1 + rho), 2.0)
     reach = float(stdtrit(df, (1 + confidence) / 2)) * error
@@ -58,10 +61,10 @@ def _batches(log_levels: FloatArray, sub_window_s: float) -> tuple[FloatArray, F
     batch, times, levels = batch[there], times[there], log_levels[there]
     counts = np.bincount(batch)
     filled = counts > 0
-    return (
-        np.bincount(batch, weights=times)[filled] / counts[filled],
-        np.bincount(batch, weights=levels)[filled] / counts[filled],
+    mean_times, mean_levels = (
+        np.bincount(batch, weights=values)[filled] / counts[filled] for values in (times, levels)
     )
+    return mean_times, mean_levels
 
 
 def _prais_winsten(times: FloatArray, levels: FloatArray, rho: float) -> tuple[float, float, float]:

@@ -1,0 +1,98 @@
+from perf_pipeline.gates.comparison import not_comparable
+from perf_pipeline.gates.decision import decide
+from perf_pipeline.gates.findings import Decision, NegativeControl, RunValidity, Verdict, VerdictName
+from tests.simulated_runs import policy
+
+QUIET = NegativeControl("upstream_latency", "quiet", 0.0, -0.01, 0.01, "quiet: its median changed by 0.0 %")
+
+
+def verdict(
+    name: VerdictName,
+    metric: str = "client_latency",
+    scenario: str = "browse",
+    low: float = 0.0,
+    high: float = 0.0,
+    repeats: int | None = None,
+    absent: bool = False,
+) -> Verdict:
+    if name == "not comparable":
+        return not_comparable(scenario, metric, f"no runs in {scenario}", (0, 0), absent).verdict
+    return Verdict(
+        scenario=scenario, metric=metric, verdict=name, reason=f"reason in {scenario}", estimate=(low + high) / 2,
+        low=low, high=high, zone_low=-0.09, zone_high=0.10, smallest_detectable=0.15, repeats_to_settle=repeats,
+        deciding_percentile=95.0, percentiles=(), baseline_value=10.0, candidate_value=10.0, unit="ms",
+        baseline_repeats=5, candidate_repeats=5, df=8.0,
+    )  # fmt: skip
+
+
+def decided(*verdicts: Verdict, runs: tuple[RunValidity, ...] = (), control: NegativeControl = QUIET) -> Decision:
+    return decide("1.0", "1.1", verdicts, runs, (), control, policy())
+
+
+def test_the_headline_names_the_change_that_lies_most_zones_away() -> None:
+    found = decided(
+        verdict("regression", "client_latency", "a", 0.12, 0.2),
+        verdict("regression", "service_latency", "b", 0.50, 0.7),
+        verdict("equivalent", "service_p99", "a"),
+    )
+    assert found.headline == (
+        "1.1 is worse than 1.0: service_latency at p95 in b +60.0 % (+50.0 % to +70.0 %); 2 of 3 comparisons regressed."
+    )
+    assert found.exit_code == 1
+
+
+def test_half_of_the_comparisons_answered_is_enough_by_default() -> None:
+    enough = decided(verdict("equivalent", scenario="a"), verdict("inconclusive", scenario="b", low=-0.1, high=0.3))
+    assert (
+        enough.headline
+        == "No regression found in 1.1 against 1.0: of 2 comparisons 1 is equivalent, 1 is inconclusive."
+    )
+    short = decided(
+        verdict("equivalent", scenario="a"),
+        verdict("inconclusive", scenario="b"),
+        verdict("not comparable", scenario="c"),
+    )
+    assert short.answer == "not enough evidence"
+
+
+def test_absent_metrics_are_not_counted_and_are_not_known() -> None:
+    found = decided(verdict("equivalent"), verdict("not comparable", "graphql_error_rate", absent=True))
+    assert found.answer == "no regression"
+    assert "graphql_error_rate: no runs in browse." in found.not_known
+
+
+def test_what_would_settle_several_is_one_sentence() -> None:
+    found = decided(
+        verdict("inconclusive", scenario="a", repeats=7),
+        verdict("inconclusive", scenario="b", repeats=12),
+        verdict("inconclusive", scenario="c"),
+    )
+    assert found.not_known[0] == (
+        "client_latency is inconclusive in 3 of 3 scenarios: about 12 repeats per version would settle 2 of them "
+        "if estimates and noise stay as they are."
+    )
+    alone = decided(verdict("inconclusive", scenario="a", repeats=7), verdict("equivalent", scenario="b"))
+    assert alone.not_known[0] == "client_latency is inconclusive in a (1 of 2 scenarios): reason in a."
+    never = decided(verdict("inconclusive", scenario="a"), verdict("inconclusive", scenario="b"))
+    assert "no practical number of repeats would settle them" in never.not_known[0]
+
+
+def test_without_a_control_nobody_knows_whether_a_side_was_favoured() -> None:
+    absent = NegativeControl("upstream_latency", "absent", None, None, None, "there is no negative control")
+    assert decided(verdict("equivalent"), control=absent).not_known == (
+        "Whether the environment favoured a side: there is no negative control.",
+    )
+    unsure = NegativeControl("upstream_latency", "cannot tell", None, None, None, "may have moved: so it may")
+    assert decided(verdict("equivalent"), control=unsure).not_known == (
+        "The negative control upstream_latency may have moved: so it may.",
+    )
+
+
+def test_runs_are_counted_by_what_gate_1_did_to_them() -> None:
+    runs = tuple(
+        RunValidity(f"r{number}", "1.0", "browse", number, status, "", (), ())  # type: ignore[arg-type]
+        for number, status in enumerate(["passed", "passed", "metric dropped", "set aside"])
+    )
+    assert decided(verdict("equivalent"), runs=runs).known[-1] == (
+        "Of 4 runs 2 passed Gate 1, 1 lost a metric and 1 were set aside."
+    )
