@@ -97,9 +97,9 @@ class Warehouse:
     def replace_comparison(self, comparison: str, tables: Mapping[str, pa.Table], drop_others: bool = False) -> None:
         """Put the rows of these tables in place of the comparison's rows in them, in one transaction.
 
-        Columns go by name; a column that a table does not bring is null. With `drop_others` the comparison's rows in all
-        other tables go. Raises KeyError for an unknown table, and InputError when the file is locked or was made with
-        other columns.
+        Columns go by name; a column that a table does not bring is null. With `drop_others` the comparison's rows in
+        all other tables go. Raises KeyError for an unknown table, and InputError when the file is locked or was made
+        with other columns.
         """
         if unknown := tables.keys() - set(TABLES):
             raise KeyError(f"no such table: {', '.join(sorted(unknown))}")

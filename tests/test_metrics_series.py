@@ -171,7 +171,9 @@ def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
         in reason(found)
     )
     found = latency(tmp_path, one_request_a_second(), HistogramSource(histogram="latency_seconds", process="upstream"))
-    assert "the name is there with other labels or outside the hold" in reason(found)
+    assert 'there is latency_seconds_bucket{job="service", le="0.001"}' in reason(found)
+    warm = [sample for sample in one_request_a_second() if sample[0] < 1000]
+    assert "it was scraped outside the hold only" in reason(latency(tmp_path, warm))
     found = latency(
         tmp_path, one_request_a_second(), HistogramSource(histogram="latency_seconds", labels={"route": "x"})
     )
@@ -195,25 +197,33 @@ def test_nan_is_no_value(tmp_path: Path) -> None:
     assert read_gauge(scraped(tmp_path, samples), MEMORY).values.size == 9
 
 
-def throttling(periods: Sequence[float], throttled: Sequence[float]) -> list[Sample]:
+def throttling(periods: Sequence[float], throttled: Sequence[float], every_s: float = 4) -> list[Sample]:
     return [
-        (1000.5 + number, f"container_cpu_cfs_{name}_total", SERVICE, value)
+        (1000.5 + every_s * number, f"container_cpu_cfs_{name}_total", SERVICE, value)
         for name, values in (("periods", periods), ("throttled_periods", throttled))
         for number, value in enumerate(values)
     ]
 
 
 def test_throttled_share(tmp_path: Path) -> None:
-    assert throttled_share(scraped(tmp_path, throttling([100, 110, 120], [7, 8, 12]))) == 0.25
-    assert throttled_share(scraped(tmp_path, throttling([100, 110], [7, 7]))) == 0.0
+    assert throttled_share(scraped(tmp_path, throttling([100, 110, 120], [7, 8, 12])), HOLD) == 0.25
+    assert throttled_share(scraped(tmp_path, throttling([100, 110, 111], [7, 7, 7])), HOLD) == 0.0
 
 
 @pytest.mark.parametrize(
     "samples",
-    [[], throttling([1], [1]), throttling([5, 5], [0, 0]), throttling([100, 3], [7, 1]), throttling([1, 9], [])],
+    [
+        [],
+        throttling([1], [1]),
+        throttling([5, 5, 5], [0, 0, 0]),
+        throttling([100, 3, 4], [7, 1, 1]),
+        throttling([1, 9, 10], []),
+        throttling([1, 2, 3], [0, 0, 0], every_s=1),
+    ],
+    ids=["no series", "once", "no limit", "restarted", "one of two", "a fifth of the hold"],
 )
 def test_throttling_that_was_not_measured_is_none_and_not_zero(tmp_path: Path, samples: list[Sample]) -> None:
-    assert throttled_share(scraped(tmp_path, samples)) is None
+    assert throttled_share(scraped(tmp_path, samples), HOLD) is None
 
 
 @given(st.floats(0, 0.999), st.integers(0, 2**32 - 1))

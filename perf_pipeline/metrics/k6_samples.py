@@ -1,7 +1,7 @@
 """k6's CSV output, reduced to one histogram a sub-window and a handful of counts.
 
 What belongs here: reading `k6.csv` or `k6.csv.gz` of one run. DuckDB does the whole reduction in one pass over the
-file, so memory does not grow with its rows. What the numbers mean for a run is in `extract`.
+file, so memory does not grow with its rows. What the numbers mean for a run is in `measured_run`.
 
 Which rows count. Only rows of the k6 scenario `hold` do, by their `scenario` tag and never by time: warm-up and hold
 overlap where answers are late [reference load-and-safety, section 4]. k6 stamps a sample at the END of its request, so

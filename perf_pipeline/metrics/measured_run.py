@@ -136,7 +136,7 @@ def _measure_series(run: Path, measured: MeasuredRun) -> None:
     path = find_series_file(run)
     if path:
         scraped = read_series(path, wanted, hold)
-        measured.throttled_share = throttled_share(scraped)
+        measured.throttled_share = throttled_share(scraped, hold)
         for name, source in distributions.items():
             _measure_distribution(measured, name, scraped, source)
         if sources.service_memory:

@@ -2,7 +2,7 @@
 
 What belongs here: reading `series.csv[.gz]` or `series.parquet` and making values of what was scraped. A value that
 cannot be made is a `Missing` that names the file and the series, never a guess: a counter that goes back, a series that
-stops, two gauges where one is meant. What the values mean for a metric is in `extract`.
+stops, two gauges where one is meant. What the values mean for a metric is in `measured_run`.
 
 Only scrapes inside the hold are used, so nothing of the warm-up can enter. The growth between two scrapes belongs to
 the sub-window of the middle between them.
@@ -80,9 +80,12 @@ class ScrapedSeries:
 
     def not_there(self, name: str, labels: Mapping[str, str]) -> Missing:
         """Why a selection is empty."""
+        others = [series for series in self.series if series.name == name]
         close = difflib.get_close_matches(name, self.known_names - {name}, n=3)
-        if name in self.known_names:
-            hint = "; the name is there with other labels or outside the hold"
+        if others:
+            hint = f"; there is {others[0]}"
+        elif name in self.known_names:
+            hint = "; it was scraped outside the hold only"
         else:
             hint = f"; similar names: {', '.join(close)}" if close else ""
         return Missing(f"{self.file}: {name}{_selector(labels)} has no value in the hold{hint}")
@@ -186,12 +189,15 @@ def read_histogram(
     return WindowedHistogram(low_ms, high_ms, counts), times_s
 
 
-def throttled_share(scraped: ScrapedSeries) -> float | None:
-    """Share of the service's CPU periods in the hold that were throttled; None when that was not measured."""
+def throttled_share(scraped: ScrapedSeries, hold: Hold) -> float | None:
+    """Share of the service's CPU periods in the hold that were throttled.
+
+    None when that was not measured, or for less than half of the hold.
+    """
     grown = []
     for name in (CFS_THROTTLED_PERIODS, CFS_PERIODS):
-        _, growth = _growth(scraped.select(name, {"job": "service"}))
-        if isinstance(growth, str) or not growth.size:
+        times_s, growth = _growth(scraped.select(name, {"job": "service"}))
+        if isinstance(growth, str) or not growth.size or times_s[-1] - times_s[0] < hold.seconds / 2:
             return None
         grown.append(float(growth.sum()))
     throttled, periods = grown
