@@ -4,7 +4,7 @@ What belongs here: the routes, and what differs between the versions.
 
     1.0.0  the baseline
     1.0.1  the same in effect: product pages are put together by smaller functions
-    1.1.0  a real regression of a common kind, with the feature "personal prices": product pages ask the upstream a
+    1.1.0  a real regression of a common kind, with the feature "personal prices": pages of a product ask the upstream a
            second time, after the first answer (N+1), and each price that is shown passes through a rule engine that is
            built anew every time
 
@@ -54,7 +54,7 @@ class Shop:
         self._upstream_url = upstream_url
         self._session: aiohttp.ClientSession | None = None
         self._card: Callable[[catalog.Product], dict] = catalog.as_card
-        self._page: Callable[[catalog.Product, dict], dict] = _page_in_one
+        self._page: Callable[[catalog.Product, dict[str, int]], dict] = _page_in_one
         if version == "1.0.1":
             self._page = _page_in_parts
         if version == "1.1.0":
@@ -77,6 +77,13 @@ class Shop:
         async with self._session.get(path) as answer:
             return orjson.loads(await answer.read())
 
+    async def _personal_terms(self, number: int) -> dict:
+        """What delivering a product costs this user (1.1.0): a second question to the upstream, after the first answer."""
+        if self.version != "1.1.0":
+            return {}
+        terms = (await self._ask(f"/terms/{number}"))["terms"]
+        return {"delivery_cents": min(terms.values())}
+
     async def products(self, request: Request) -> Response:
         """GET /products?q=&sort=&page=: a page of the catalog."""
         query = request.query_params
@@ -91,11 +98,9 @@ class Shop:
         number = request.path_params["id"]
         if not 1 <= number <= catalog.PRODUCTS:
             return Json({"error": "no such product"}, 404)
-        details = await self._ask(f"/stock/{number}")
-        if self.version == "1.1.0":
-            details |= await self._ask(f"/terms/{number}")
+        stock = (await self._ask(f"/stock/{number}"))["stock"]
         product = catalog.CATALOG[number - 1]
-        return Json(self._card(product) | self._page(product, details))
+        return Json(self._card(product) | self._page(product, stock) | await self._personal_terms(number))
 
     async def reviews(self, request: Request) -> Response:
         """GET /products/{id}/reviews: what buyers say."""
@@ -104,7 +109,8 @@ class Shop:
             return Json({"error": "no such product"}, 404)
         found = (await self._ask(f"/reviews/{number}"))["reviews"]
         stars = sum(review["stars"] for review in found) / len(found)
-        return Json(self._card(catalog.CATALOG[number - 1]) | {"stars": round(stars, 2), "reviews": found})
+        page = self._card(catalog.CATALOG[number - 1]) | {"stars": round(stars, 2), "reviews": found}
+        return Json(page | await self._personal_terms(number))
 
     async def category(self, request: Request) -> Response:
         """GET /categories/{name}: a whole category, revalidated by ETag."""
@@ -177,21 +183,19 @@ async def _accepted(request: Request, what: str) -> Response:
     return Json({what: body}, 201)
 
 
-def _page_in_one(product: catalog.Product, details: dict) -> dict:
+def _page_in_one(product: catalog.Product, stock: dict[str, int]) -> dict:
     """What only the product's own page shows."""
-    stock = details["stock"]
     return {
         "category": product.category,
         "in_stock": sum(stock.values()),
         "warehouses": sorted((house for house, pieces in stock.items() if pieces), key=lambda house: -stock[house]),
         "related": [catalog.as_card(other) for other in catalog.category(product.category)[: 4 + product.id % 8]],
-        **({"delivery_cents": min(details["terms"].values())} if "terms" in details else {}),
     }
 
 
-def _page_in_parts(product: catalog.Product, details: dict) -> dict:
+def _page_in_parts(product: catalog.Product, stock: dict[str, int]) -> dict:
     """The same page, put together by smaller functions (1.0.1)."""
-    return {"category": product.category, **_stock_part(details["stock"]), "related": _related_part(product)}
+    return {"category": product.category, **_stock_part(stock), "related": _related_part(product)}
 
 
 def _stock_part(stock: dict[str, int]) -> dict:
@@ -210,9 +214,9 @@ def _card_with_personal_price(product: catalog.Product) -> dict:
     rules = {
         (name, step): (lambda cents, step=step: cents - cents * step // 400)
         for name in catalog.CATEGORIES
-        for step in range(6)
+        for step in range(2)
     }
-    price = min(rules[product.category, step](product.price_cents) for step in range(6))
+    price = min(rules[product.category, step](product.price_cents) for step in range(2))
     return catalog.as_card(product) | {"personal_price_cents": price}
 
 

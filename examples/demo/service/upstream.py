@@ -1,14 +1,17 @@
-"""The upstream of the demo shop: stock, delivery terms, reviews and tastes, each after the same fixed delay.
+"""The upstream of the demo shop: stock, delivery terms, reviews and tastes, each after a delay of a few milliseconds.
 
 What belongs here: what the shop calls. Both sides of a comparison start the same upstream, so its latency is the
-negative control: no version of the shop can change it. The delay is a timer, not work: it costs no CPU. Answers are a
-function of the path alone.
+negative control. Answers and delays are a function of what is asked for, never of the order in which requests arrive,
+and everything that is asked for takes its delay from one distribution, so that a version that asks for other things
+does not change it. The delay is a timer, not work: it costs no CPU. As in a real upstream some things take longer, so
+that the slow end of the shop's distribution comes from requests that are slow and not from chance.
 
     python upstream.py --port 9001
 """
 
 import argparse
 import asyncio
+import zlib
 
 import uvicorn
 from instruments import Instruments
@@ -17,36 +20,44 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-DELAY_S = 0.003
+SHORTEST_DELAY_S = 0.0025
+LONGEST_DELAY_S = 0.012
+
+
+async def answer(key: object, content: dict) -> Response:
+    """The answer about a product or a user, after its delay: a long tail between the shortest and the longest one."""
+    rank = zlib.crc32(str(key).encode()) / 2**32
+    await asyncio.sleep(min(SHORTEST_DELAY_S * (1 - rank) ** -0.5, LONGEST_DELAY_S))
+    return JSONResponse(content)
 
 
 async def stock(request: Request) -> Response:
     """How many pieces of a product each warehouse holds."""
-    await asyncio.sleep(DELAY_S)
     product = request.path_params["id"]
-    return JSONResponse({"stock": {f"W{house}": (product * 7 + house * 13) % 40 for house in range(4)}})
+    pieces = {f"W{house}": (product * 7 + house * 13) % 40 for house in range(4)}
+    return await answer(product, {"stock": pieces})
 
 
 async def terms(request: Request) -> Response:
     """What delivering a product costs, by warehouse."""
-    await asyncio.sleep(DELAY_S)
     product = request.path_params["id"]
-    return JSONResponse({"terms": {f"W{house}": 290 + (product + house * 31) % 200 for house in range(4)}})
+    cents = {f"W{house}": 290 + (product + house * 31) % 200 for house in range(4)}
+    return await answer(product, {"terms": cents})
 
 
 async def reviews(request: Request) -> Response:
     """The newest reviews of a product."""
-    await asyncio.sleep(DELAY_S)
     product = request.path_params["id"]
     found = [{"stars": 1 + (product * 3 + number) % 5, "text": f"Review {number}"} for number in range(4 + product % 5)]
-    return JSONResponse({"reviews": found})
+    return await answer(product, {"reviews": found})
 
 
 async def tastes(request: Request) -> Response:
     """Which categories a user likes, as weights."""
-    await asyncio.sleep(DELAY_S)
-    seed = sum(request.path_params["user"].encode())
-    return JSONResponse({"tastes": [(seed * (number + 3)) % 17 for number in range(12)]})
+    user = request.path_params["user"]
+    seed = sum(user.encode())
+    weights = [(seed * (number + 3)) % 17 for number in range(12)]
+    return await answer(user, {"tastes": weights})
 
 
 async def health(_request: Request) -> Response:
