@@ -121,7 +121,7 @@ def write_run(
     samples = histogram_samples(times_s, ended, edges_s, SERVICE_HISTOGRAM, "service")
     upstream = [rng.lognormal(-6.0, 0.3, len(some)) for some in ended]
     samples += histogram_samples(times_s, upstream, edges_s, "upstream_seconds", "upstream")
-    samples += [(time, MEMORY, {"job": "service"}, 1e8 + 1e5 * number) for number, time in enumerate(times_s)]
+    samples += [(time, MEMORY, {"job": "service"}, 1e8 + 1e5 * (number % 2)) for number, time in enumerate(times_s)]
     samples += [
         (time, "container_cpu_cfs_periods_total", {"job": "service"}, 10.0 * number)
         for number, time in enumerate(times_s)
