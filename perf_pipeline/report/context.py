@@ -1,0 +1,43 @@
+"""What a report says besides the judgement: what was measured, under which limits, and how to do it again.
+
+What belongs here: plain text around a judgement, collected from what `judge` hands on. No statistics.
+"""
+
+from dataclasses import dataclass
+
+from perf_pipeline.gates.policy import Policy
+from perf_pipeline.judge import Judged
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """The text around a judgement."""
+
+    title: str
+    """What was tested, in a few words, such as the name of the plan."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """(label, value): service, plan, workload hash and requests, repeats, hold, k6 version, environment, when."""
+    reproduce: str = ""
+    """The commands that lead to this report again; empty when there is nothing to say."""
+    policy_limits: tuple[tuple[str, str], ...] = ()
+    """(label, value with its unit): the limits of the policy that a reader wants to see beside the verdicts."""
+
+
+def context_of(judged: Judged, title: str, reproduce: str) -> ReportContext:
+    """The text around a judgement: its facts, and the limits of its policy."""
+    return ReportContext(title, judged.facts, reproduce, _limits(judged.policy))
+
+
+def _limits(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """The limits that a reader wants to see beside the verdicts, each with its unit."""
+    validity, agreement, change = policy.run_validity, policy.repeat_agreement, policy.change
+    return (
+        ("Zone of a percentile of latency", f"±{change.zone['client_latency']:.0%}"),
+        ("Zone of a number", f"±{change.zone['service_p99']:.0%}"),
+        ("Zone of an error rate", f"±{100 * change.zone['http_error_rate']:.2g} percentage points"),
+        ("Confidence", f"{change.confidence:.0%}"),
+        ("Load within", f"{validity.achieved_rate.max_deviation:.0%} of the target rate"),
+        ("Drifting beyond", f"{validity.drift.zone:.0%} per {validity.drift.per_s:g} s"),
+        ("Throttled beyond", f"{validity.throttling.max_share:.0%} of CPU periods"),
+        ("Repeats of a number agree below", f"{agreement.max_cv:.0%} coefficient of variation"),
+    )

@@ -1,0 +1,59 @@
+"""What comes first in a report and what is counted."""
+
+from dataclasses import replace
+
+from perf_pipeline.report import overview
+from tests.report_judgements import control_moved, everything_set_aside, many_scenarios, no_regression, regression
+
+
+def test_scenarios_with_the_worst_verdict_come_first() -> None:
+    assert [row.scenario for row in overview.scenario_rows(no_regression())] == ["products", "browse"]
+    assert overview.scenario_rows(many_scenarios())[0].scenario == "graph-04-config-3"
+
+
+def test_metrics_stand_in_reading_order_whatever_order_they_came_in() -> None:
+    found = regression()
+    turned = replace(found, verdicts=tuple(reversed(found.verdicts)))
+    assert overview.metrics(turned) == overview.metrics(found)
+    assert overview.scenario_rows(turned)[0].verdicts[0].metric == "client_latency"
+
+
+def test_absent_metrics_are_told_and_never_counted() -> None:
+    found = regression()
+    assert list(overview.absent_metrics(found)) == ["graphql_error_rate"]
+    assert sum(overview.verdict_counts(found).values()) == 10
+    assert overview.what_was_compared(found) == "2 scenarios, 6 metrics, 20 runs"
+
+
+def test_a_metric_that_is_absent_in_one_scenario_only_stays_in_the_table() -> None:
+    found = regression()
+    verdicts = tuple(
+        replace(verdict, absent=False) if verdict is found.verdicts[5] else verdict for verdict in found.verdicts
+    )
+    assert overview.absent_metrics(replace(found, verdicts=verdicts)) == {}
+
+
+def test_a_moved_control_is_no_regression_of_the_service() -> None:
+    counts = overview.verdict_counts(control_moved())
+    assert counts["regression"] == 0
+    assert counts["not comparable"] == 10
+
+
+def test_runs_are_told_in_one_sentence() -> None:
+    assert overview.runs_sentence(regression()) == "20 runs: 18 passed, 1 lost a metric, 1 set aside"
+    assert overview.runs_sentence(no_regression()) == "20 runs: all passed"
+    assert overview.runs_sentence(everything_set_aside()) == "20 runs: 0 passed, 20 set aside"
+    assert overview.runs_sentence(replace(regression(), runs=())) == "no runs"
+
+
+def test_checks_that_could_not_tell_are_counted_apart() -> None:
+    counts = {check.check: check.counts for check in overview.check_counts(regression())}
+    assert counts["CPU throttled"]["not measured"] == 20
+    assert counts["steady"]["cannot tell"] == 20
+    assert counts["steady"]["fail"] == 2
+
+
+def test_one_reason_is_given_once_for_all_that_it_holds_for() -> None:
+    ((_, places),) = overview.why_not_comparable(everything_set_aside()).items()
+    assert list(places) == ["browse", "products"]
+    assert "graphql_error_rate" not in places["browse"]
