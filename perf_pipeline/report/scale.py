@@ -1,0 +1,54 @@
+"""Scales from changes to pixels, and the marks that every picture draws in the same way.
+
+What belongs here: what `plots` and `forest` share. Changes are ratios minus 1, or differences of shares.
+"""
+
+import math
+from dataclasses import dataclass
+
+from perf_pipeline.gates.findings import Verdict
+from perf_pipeline.report.picture import Point
+from perf_pipeline.report.wording import change_unit, signed
+
+WIDTH = 440
+"""Width of every picture but the marks, in pixels: text stays readable when a phone shrinks it to its own width."""
+
+_STEPS = tuple(factor * 10.0**power for power in range(-7, 5) for factor in (1, 2, 5))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A linear scale from changes to pixels; what lies outside is drawn at its end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a change; infinite changes stand at the end of the scale."""
+        inside = min(self.high, max(self.low, value))
+        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, most: int, metric: str) -> list[tuple[float, str]]:
+        """Round changes inside the scale with their text, at most so many; none where no round step is coarse enough.
+
+        Percentage points are named by the title of the axis, not at each tick.
+        """
+        step = next((step for step in _STEPS if (self.high - self.low) / step <= most), None)
+        if step is None:
+            return []
+        decimals = max(0, -math.floor(math.log10(step * 100) + 1e-9))
+        unit = "\N{NARROW NO-BREAK SPACE}%" if change_unit(metric) == "%" else ""
+        places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+        return [(step * place, f"{signed(step * place, decimals)}{unit}" if place else "0") for place in places]
+
+
+def answer_of(verdict: Verdict) -> str:
+    """The role of a verdict's dot: filled when it is an answer, hollow when it is none."""
+    return "dot" if verdict.verdict in ("equivalent", "regression", "improvement") else "open"
+
+
+def box(left: float, top: float, right: float, bottom: float) -> tuple[Point, ...]:
+    """The corners of a rectangle."""
+    return ((left, top), (right, top), (right, bottom), (left, bottom))
