@@ -1,0 +1,91 @@
+"""The report as one HTML page that needs nothing else: no network, no script, no font, no other file.
+
+What belongs here: the environment of the templates and what is handed to them. What the page says is in `page`.
+
+Names and reasons come from files that others wrote, so every text is escaped by the templates, and the page forbids
+itself scripts and requests by its content security policy.
+"""
+
+import re
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from perf_pipeline.gates.findings import Judgement
+from perf_pipeline.report import overview, page
+from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.glossary import GLOSSARY
+from perf_pipeline.report.palette import DARK, LIGHT, css_variables, tone_of_answer, tone_of_verdict
+from perf_pipeline.report.picture import chart_css
+from perf_pipeline.report.wording import GLYPHS, MEANINGS, counted, interval_with_units, metric_label, prose
+
+_SENTENCES_SHOWN = 5
+"""How many sentences of each list stand in the first screen; the others unfold."""
+
+_SPACE_IN_NUMBER = re.compile(r"(?<=\d) (?=(?:%|points|ms|[KMG]iB)(?!\w))|(?<=\d,) (?=[+−]?[\d.]+\])")
+
+
+def _with_units_kept(value: object) -> object:
+    """The text with a number and its unit, and an interval, each on one line wherever the page wraps."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _SPACE_IN_NUMBER.sub("\N{NO-BREAK SPACE}", value)
+    return value
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("perf_pipeline.report"),
+    autoescape=True,
+    finalize=_with_units_kept,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["prose"] = prose
+
+
+def render(judgement: Judgement, context: ReportContext) -> str:
+    """The page as text, UTF-8 when it is written. It depends on its arguments only."""
+    control = judgement.negative_control
+    return _TEMPLATES.get_template("page.html").render(
+        judgement=judgement,
+        context=context,
+        decision=judgement.decision,
+        decision_tone=tone_of_answer(judgement.decision.answer),
+        decision_glyph=_decision_glyph(judgement),
+        compared=overview.what_was_compared(judgement),
+        shown=_SENTENCES_SHOWN,
+        counts=[
+            (name, count, GLYPHS[name], tone_of_verdict(name))
+            for name, count in overview.verdict_counts(judgement).items()
+        ],
+        legend=[(name, GLYPHS[name], tone_of_verdict(name), meaning) for name, meaning in MEANINGS.items()],
+        runs_sentence=overview.runs_sentence(judgement),
+        columns=page.columns(judgement),
+        rows=page.rows(judgement),
+        absent=[(metric_label(metric), reason) for metric, reason in overview.absent_metrics(judgement).items()],
+        pooled=page.pooled_rows(judgement),
+        pooled_figures=page.pooled_figures(judgement),
+        number_figures=page.number_figures(judgement),
+        control=control,
+        control_label=metric_label(control.metric),
+        control_interval=interval_with_units(control.metric, control.low, control.high),
+        agreement=page.agreement_rows(judgement),
+        disagreements=[item for item in judgement.agreement if item.status == "disagree"],
+        set_aside=overview.runs_with(judgement, "set aside"),
+        metric_dropped=overview.runs_with(judgement, "metric dropped"),
+        check_counts=overview.check_counts(judgement),
+        glossary=GLOSSARY,
+        counted=counted,
+        metric_label=metric_label,
+        themes={
+            "light": Markup(css_variables(LIGHT)),  # noqa: S704 - our own constants
+            "dark": Markup(css_variables(DARK)),  # noqa: S704 - our own constants
+            "chart": Markup(chart_css()),  # noqa: S704 - our own constants
+        },
+    )
+
+
+def _decision_glyph(judgement: Judgement) -> str:
+    return {"regression": GLYPHS["regression"], "no regression": GLYPHS["equivalent"]}.get(
+        judgement.decision.answer, GLYPHS["inconclusive"]
+    )

@@ -1,0 +1,201 @@
+"""The page in a real Chromium: no console message, no sideways scrolling on a phone, the decision in the first screen.
+
+Chromium is driven through its DevTools protocol. Where it is not installed these tests are skipped, and pytest says so.
+"""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf_pipeline.report import html
+from perf_pipeline.report.page import anchor
+from tests.report_judgements import CONTEXT, OUTCOMES, many_scenarios
+
+websocket = pytest.importorskip("websocket", reason="websocket-client is not installed: the page is not tested")
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+]
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed: the page is not tested in a browser"),
+]
+
+
+class Browser:
+    """One page of a Chromium that was started for it."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = websocket.create_connection(address, suppress_origin=True, timeout=30)
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+        for domain in ("Page", "Runtime", "Log"):
+            self.do(f"{domain}.enable")
+
+    def do(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv())
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+            self.events.append(message)
+
+    def value(self, expression: str) -> Any:
+        return self.do("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def show(self, address: str, width: int, height: int, *, dark: bool = False) -> None:
+        self.events.clear()
+        self.do(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.do("Emulation.setEmulatedMedia", features=[scheme])
+        self.do("Page.navigate", url="about:blank")
+        self.do("Page.navigate", url=address)
+        while not self.value(f"document.readyState === 'complete' && location.href === {json.dumps(address)}"):
+            time.sleep(0.02)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What the page reported to the console, and every error."""
+        loud = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+        return [event for event in self.events if event.get("method") in loud]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert PROGRAM
+    profile = tmp_path_factory.mktemp("chromium")
+    process = subprocess.Popen(
+        [PROGRAM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        found = profile / "DevToolsActivePort"
+        deadline = time.monotonic() + 30
+        while not (found.is_file() and len(found.read_text().split()) == 2):
+            assert process.poll() is None, "Chromium ended at once"
+            assert time.monotonic() < deadline, "Chromium did not open its DevTools port within 30 s"
+            time.sleep(0.05)
+        port = found.read_text().split()[0]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:
+            page = next(target for target in json.load(answer) if target["type"] == "page")
+        opened = Browser(page["webSocketDebuggerUrl"])
+        yield opened
+        opened.close()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name, build in {**OUTCOMES, "many_scenarios": many_scenarios}.items():
+        path: Path = folder / f"{name}.html"
+        path.write_text(html.render(build(), CONTEXT), encoding="utf-8")
+        found[name] = path.as_uri()
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", [*OUTCOMES, "many_scenarios"])
+def test_the_first_screen_holds_the_decision_and_the_console_stays_silent(
+    browser: Browser, pages: dict[str, str], name: str, dark: bool
+) -> None:
+    browser.show(pages[name], 1280, 800, dark=dark)
+    answer = browser.value("document.querySelector('.answer').textContent")
+    headline = browser.value("document.querySelector('.headline').getBoundingClientRect().bottom")
+    open_questions = browser.value("document.querySelector('#not-known').getBoundingClientRect().bottom")
+    assert answer.lower().endswith(("regression", "not enough evidence"))
+    assert headline < 800
+    assert open_questions < 800
+    assert browser.messages() == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+@pytest.mark.parametrize("name", [*OUTCOMES, "many_scenarios"])
+def test_the_page_never_scrolls_sideways(browser: Browser, pages: dict[str, str], name: str, width: int) -> None:
+    browser.show(pages[name], width, 844)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+def test_dark_and_light_are_different_pages_of_the_same_size(browser: Browser, pages: dict[str, str]) -> None:
+    grounds = []
+    for dark in (False, True):
+        browser.show(pages["regression"], 1280, 800, dark=dark)
+        grounds.append(browser.value("getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(246, 246, 243)", "rgb(15, 19, 22)"]
+
+
+def test_a_cell_unfolds_the_picture_that_it_leads_to(browser: Browser, pages: dict[str, str]) -> None:
+    browser.show(pages["regression"], 1280, 800)
+    place = anchor("browse", "service_memory")
+    is_open = f"document.getElementById('{place}').closest('details').open"
+    assert browser.value(is_open) is False
+    browser.value(f"document.querySelector('.matrix a[href=\"#{place}\"]').click()")
+    deadline = time.monotonic() + 5
+    while not browser.value(is_open) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert browser.value(is_open) is True
+    top = browser.value(f"document.getElementById('{place}').closest('details').getBoundingClientRect().top")
+    assert 0 <= top < 300, "its heading is in view"
+
+
+def test_the_keyboard_reaches_the_decision_first(browser: Browser, pages: dict[str, str]) -> None:
+    browser.show(pages["regression"], 1280, 800)
+    for kind in ("keyDown", "keyUp"):
+        browser.do("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+    assert browser.value("document.activeElement.textContent") == "Skip to the decision"
+    assert browser.value("document.activeElement.getBoundingClientRect().top") >= 0
+
+
+def test_a_screenshot_shows_the_decision_in_its_colour(browser: Browser, pages: dict[str, str], tmp_path: Path) -> None:
+    browser.show(pages["regression"], 1280, 800)
+    png = base64.b64decode(browser.do("Page.captureScreenshot")["data"])
+    assert struct.unpack(">II", png[16:24]) == (1280, 800)
+    from PIL import Image
+
+    (tmp_path / "first.png").write_bytes(png)
+    colours = Image.open(tmp_path / "first.png").convert("RGB").getcolors(1_000_000) or []
+    assert {colour: count for count, colour in colours}.get((179, 50, 10), 0) > 2_000
+
+
+def test_it_prints_on_few_pages(browser: Browser, pages: dict[str, str]) -> None:
+    browser.show(pages["regression"], 1280, 800)
+    pdf = base64.b64decode(browser.do("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= pdf.count(b"/Type /Page\n") <= 9
+
+
+def test_a_large_campaign_is_laid_out_in_two_seconds(browser: Browser, pages: dict[str, str]) -> None:
+    browser.show(pages["many_scenarios"], 1280, 800)
+    loaded = browser.value("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    assert 0 < loaded < 10_000, "2 s are wanted; the bound leaves room for a busy machine"
