@@ -1,0 +1,83 @@
+"""The report on a terminal. The expected texts are renewed as test_report_markdown.py says."""
+
+import io
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from perf_pipeline.gates.findings import Judgement
+from perf_pipeline.report import terminal
+from tests.report_judgements import CONTEXT, control_moved, many_scenarios, no_regression, regression
+
+FIXTURES = Path(__file__).parent / "fixtures" / "report"
+
+
+def printed(judgement: Judgement, width: int, colour: bool = False) -> str:
+    file = io.StringIO()
+    Console(
+        file=file, width=width, force_terminal=colour, color_system="standard" if colour else None, legacy_windows=False
+    ).print(terminal.render(judgement, CONTEXT))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_it_looks_as_expected(width: int) -> None:
+    expected = FIXTURES / f"regression_{width}_columns.txt"
+    text = printed(regression(), width)
+    if os.environ.get("PERF_PIPELINE_RENEW"):
+        expected.write_text(text, encoding="utf-8")
+    assert text == expected.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("build", [regression, no_regression, control_moved, many_scenarios])
+def test_numbers_are_whole_and_lines_fit(build: object, width: int) -> None:
+    lines = printed(build(), width).splitlines()  # type: ignore[operator]
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if "…" in line.replace("…+", "")], "nothing is cut off"
+
+
+def test_the_first_line_is_the_decision_in_words() -> None:
+    assert printed(regression(), 100).splitlines()[0].startswith(" REGRESSION  1.1.0 is slower than 1.0.0")
+
+
+def test_columns_align() -> None:
+    lines = printed(regression(), 100).splitlines()
+    head = next(line for line in lines if line.lstrip().startswith("verdict"))
+    rows = [line for line in lines if line.startswith("  ") and "[" in line and "]" in line and line is not head]
+    assert len({row.index("]") for row in rows}) == 1
+    assert len({row.index(",") for row in rows}) == 1
+    assert {row.index("]") for row in rows} == {head.index("]")}
+
+
+def test_measured_values_show_where_there_is_room() -> None:
+    assert "7.15 ms → 8.66 ms" in printed(regression(), 120)
+    assert "7.15 ms → 8.66 ms" not in printed(regression(), 80)
+
+
+def test_colour_is_an_addition() -> None:
+    coloured = printed(regression(), 100, colour=True)
+    assert "\x1b[" in coloured
+    plain = printed(regression(), 100)
+    assert all(word in plain for word in ("▲ regression", "= equivalent", "? inconclusive", "quiet"))
+
+
+def test_a_long_report_says_the_decision_again_at_its_end() -> None:
+    lines = printed(many_scenarios(), 160).splitlines()
+    assert lines[-1] == lines[0]
+    assert printed(regression(), 160).count("REGRESSION") == 1
+
+
+def test_markup_in_names_is_shown_as_it_is() -> None:
+    found = regression()
+    verdicts = (replace(found.verdicts[0], scenario="[bold red]x[/]"),)
+    assert "[bold red]x[/]" in printed(replace(found, verdicts=verdicts), 100)
+
+
+def test_many_lost_runs_are_counted_after_the_first() -> None:
+    found = regression()
+    lost = tuple(replace(found.runs[0], run_id=f"run-{number}", status="set aside", reason="r") for number in range(30))
+    assert "and 10 more; the HTML report and the JSON list them all" in printed(replace(found, runs=lost), 100)
