@@ -26,7 +26,7 @@ def run_metrics(
     objects = store.open()
     tables = extract_runs(find_runs(objects.local_folder(f"runs/{context.partition_key}")))
     write_metrics(objects, context.partition_key, tables)
-    warehouse.open().replace_comparison(context.partition_key, tables.by_name())
+    warehouse.open().replace_comparison(context.partition_key, tables.by_name(), drop_others=True)
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": tables.run.num_rows,

@@ -22,7 +22,7 @@ FLOORS = (
     {"metrics"},
     {"judge"},
     {"report"},
-    {"cli"},
+    {"cli", "orchestration"},
 )
 PURE_STANDARD = {"abc", "bisect", "collections", "dataclasses", "enum", "functools", "itertools", "math", "typing"}
 GATES_MAY_IMPORT = {"numpy", "scipy", "statsmodels", "ruptures", "pydantic", "perf_pipeline"}
