@@ -1,0 +1,108 @@
+// Replays captured requests with k6: warm-up, then hold, at a constant arrival rate. Runs unchanged on k6 1.1 and 2.x.
+//
+// The launcher (replay/k6.py, replay/chunks.py) names a JSON file in REPLAY_CONFIG. It holds the rates and times and the
+// paths of the chunks: CommonJS modules of text constants, which k6 compiles once and shares among all virtual users, with
+// one record of fixed width for each request. Only GET is ever sent, and only to the configured target.
+import http from 'k6/http';
+import exec from 'k6/execution';
+import { Gauge, Rate } from 'k6/metrics';
+
+const config = JSON.parse(open(__ENV.REPLAY_CONFIG));
+const chunks = config.chunks.map((path) => require(path));
+const tokens = require(config.tokens).tokens;
+const tags = config.routes.map((route) => ({ name: route }));
+const { target, rows, encodings, request_timeout_ms: timeout } = config;
+const { chunk_rows: chunkRows, warmup_from: warmupFrom } = config;
+const [uriAt, uriLengthAt, tokenAt, tokenLengthAt, routeAt, encodingAt, recordWidth] = config.field_starts;
+
+const holdStart = new Gauge('hold_start');
+const graphqlErrors = config.graphql ? new Rate('graphql_errors') : null;
+
+const arrivals = {
+  executor: 'constant-arrival-rate',
+  rate: config.rate_per_s,
+  timeUnit: '1s',
+  preAllocatedVUs: config.vus,
+  maxVUs: config.vus,
+};
+
+export const options = {
+  scenarios: {
+    warmup: { ...arrivals, exec: 'warmup', duration: `${config.warmup_s}s`, gracefulStop: `${config.drain_ms}ms` },
+    hold: {
+      ...arrivals,
+      exec: 'hold',
+      startTime: `${config.warmup_s * 1000 + config.drain_ms}ms`,
+      duration: `${config.hold_s}s`,
+      gracefulStop: `${timeout}ms`,
+    },
+  },
+  discardResponseBodies: !config.graphql,
+  maxRedirects: 0,
+};
+
+// One object a virtual user: making it anew costs more than all else that an iteration does here. Its values follow the
+// scenario that the user works for (js/modules/k6/execution in k6).
+let scenario;
+
+export function warmup() {
+  scenario ??= exec.scenario;
+  send((warmupFrom + scenario.iterationInTest) % rows);
+}
+
+export function hold() {
+  scenario ??= exec.scenario;
+  const iteration = scenario.iterationInTest;
+  if (iteration === 0) {
+    holdStart.add(scenario.startTime);
+    console.log(`hold_start=${scenario.startTime}`);
+  }
+  const response = send(iteration % rows);
+  if (graphqlErrors !== null && response.status > 0) {
+    graphqlErrors.add(carriesErrors(response.body));
+  }
+}
+
+function send(row) {
+  const chunk = chunks[Math.floor(row / chunkRows)];
+  const index = chunk.index;
+  const at = (row % chunkRows) * recordWidth;
+  const uri = +index.substring(at + uriAt, at + uriLengthAt);
+  const uriEnd = uri + +index.substring(at + uriLengthAt, at + tokenAt);
+  const token = +index.substring(at + tokenAt, at + tokenLengthAt);
+  const tokenEnd = token + +index.substring(at + tokenLengthAt, at + routeAt);
+  const route = +index.substring(at + routeAt, at + encodingAt);
+  const encoding = encodings[+index.substring(at + encodingAt, at + recordWidth)];
+  const headers = { 'X-Load-Test': 'perf_pipeline' };
+  if (tokenEnd > token) {
+    headers.Authorization = tokens.substring(token, tokenEnd);
+  }
+  if (encoding !== '') {
+    headers['Accept-Encoding'] = encoding;
+  }
+  return http.get(target + chunk.uris.substring(uri, uriEnd), { headers, tags: tags[route], timeout });
+}
+
+// Whether a GraphQL answer carries an errors array, in a JSON body or in any part of a multipart one. A field of that name
+// inside `data` is no error, so the text alone does not tell.
+function carriesErrors(body) {
+  if (typeof body !== 'string' || !body.includes('"errors"')) {
+    return false;
+  }
+  return jsonTexts(body).some((text) => {
+    try {
+      const answer = JSON.parse(text);
+      const payloads = [answer, ...(answer.incremental || [])];
+      return payloads.some((payload) => Array.isArray(payload.errors) && payload.errors.length > 0);
+    } catch (error) {
+      return false;
+    }
+  });
+}
+
+function jsonTexts(body) {
+  if (!body.trimStart().startsWith('--')) {
+    return [body];
+  }
+  return body.split(/\r?\n--[^\r\n]*/).map((part) => part.substring(part.indexOf('{')));
+}
