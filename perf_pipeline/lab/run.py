@@ -1,0 +1,174 @@
+"""The life of one run: start everything fresh, warm up, hold, measure, take everything down, write the run directory.
+
+What belongs here: the order of these steps and how a run can fail. A run that was disturbed is recorded as failed with
+the reason, so that it is neither measured nor silently repeated; a question that was wrong (a service that never
+becomes ready, no k6) raises InputError, and a run that was interrupted leaves nothing.
+"""
+
+import gzip
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from perf_pipeline.lab.collectors import Collectors, collecting, write_series
+from perf_pipeline.lab.environment import Environment, Load, Started
+from perf_pipeline.lab.interruption import raise_if_abandoned
+from perf_pipeline.lab.run_directory import RECORD_NAME, Hold, RunRecord
+from perf_pipeline.plan import Plan
+from perf_pipeline.replay.chunks import drain_ms, replay_folder, write_replay
+from perf_pipeline.replay.k6 import HOLD_START, K6, explain_exit, k6_command, k6_environment, read_hold_start
+from perf_pipeline.replay.order import request_order
+from perf_pipeline.replay.schedule import PlannedRun, derived_seed
+from perf_pipeline.replay.workload import Workload
+
+K6_MARGIN_S = 60.0
+"""Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
+_POLL_S = 0.02
+
+TokenSource: TypeAlias = Callable[[Sequence[str], float], Mapping[str, str]]
+"""Gives users tokens that outlive a unix time; called before each run, so that none lives longer than it must."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What all runs of a comparison have in common."""
+
+    comparison: str
+    plan: Plan
+    workload: Workload
+    environment: Environment
+    k6: K6
+    tokens: TokenSource
+
+
+def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
+    """Measure one run into an empty folder, which is a run directory afterwards.
+
+    Raises InputError when the run cannot be started as the plan says. Whatever is raised, nothing is left running.
+    """
+    plan = campaign.plan
+    scenario = plan.scenario(planned.scenario)
+    logs, csv, scrapes = folder / "logs", folder / "k6.csv", folder / "scrapes"
+    requests = campaign.workload.table(scenario.routes)
+    set_seed = derived_seed(plan.schedule.seed, scenario.name)
+    order = request_order(requests.num_rows, scenario, plan.load, set_seed, planned.seed)
+    digest = campaign.environment.service_digest(planned.version, scenario)
+    with campaign.environment.started(planned.version, scenario, logs) as started, replay_folder() as private:
+        started.remove_if_abandoned(private)
+        tokens = _tokens(campaign, requests.take(pa.array(order.rows)), _longest_s(plan))
+        graphql = plan.metrics.graphql_error_rate is not None
+        files = write_replay(private, requests, order, tokens, started.service.url, scenario, plan.load, graphql)
+        with collecting(scrapes) as collectors:
+            collectors.watch(started.service)
+            if started.upstream:
+                collectors.watch(started.upstream)
+            began_s = time.time()
+            load = started.start_load(
+                k6_command(campaign.k6, csv), k6_environment(files.config, started.load_cpus), logs / "k6.log"
+            )
+            collectors.watch_load(load.pid)
+            code, failure = _attend(started, load, logs / "k6.log", collectors, plan)
+    hold_start_s = read_hold_start(csv)
+    if hold_start_s is None:
+        failure = failure or "k6 ended before the hold began"
+        hold = Hold(start=began_s, end=time.time())
+    else:
+        hold = Hold(start=hold_start_s, end=hold_start_s + plan.load.hold_s)
+    write_series(scrapes, folder / "series.csv.gz")
+    shutil.rmtree(scrapes)
+    _compress(csv)
+    record = RunRecord(
+        run_id=planned.run_id,
+        version=planned.version,
+        scenario=planned.scenario,
+        repeat=planned.repeat,
+        target_rate_per_s=scenario.rate_per_s,
+        hold=hold,
+        comparison=campaign.comparison,
+        block=planned.block,
+        position=planned.position,
+        environment=campaign.environment.identity() | {"k6": campaign.k6.version_text},
+        service_digest=digest,
+        workload=campaign.workload.hash,
+        plan=plan.hash,
+        seed=planned.seed,
+        metrics=plan.metrics,
+        status="failed" if failure else "complete",
+        failure=failure,
+        k6_exit_code=code,
+    )
+    (folder / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n")
+    return record
+
+
+def _attend(
+    started: Started, load: Load, log: Path, collectors: Collectors, plan: Plan
+) -> tuple[int | None, str | None]:
+    """Wait for k6, and end it early when there is nothing to measure any more: its exit code, and what went wrong."""
+    deadline = time.monotonic() + _longest_s(plan)
+    announced = _Announcement(log)
+    while (code := load.exit_code()) is None:
+        raise_if_abandoned()
+        failure = started.failure()
+        if failure is None and time.monotonic() > deadline:
+            failure = f"k6 was still running {K6_MARGIN_S:g} s after its last request should have ended"
+        if failure is not None:
+            started.end_load(load)
+            return load.exit_code(), failure
+        if (hold_start_s := announced.read()) is not None:
+            collectors.align(hold_start_s, plan.load.hold_s)
+        time.sleep(_POLL_S)
+    failure = explain_exit(code)
+    if failure is not None:
+        failure += f"; its last lines:\n{load.last_lines(5)}"
+    return code, started.failure() or failure
+
+
+class _Announcement:
+    """The start of the hold, which the script announces in k6's log at once; its samples come a second later."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._read_bytes = 0
+        self._text = b""
+        self._found = False
+
+    def read(self) -> float | None:
+        """The unix time, once; None before and afterwards."""
+        if self._found or not self._log.exists() or self._log.stat().st_size == self._read_bytes:
+            return None
+        with self._log.open("rb") as file:
+            file.seek(self._read_bytes)
+            self._text = self._text[-64:] + file.read()
+            self._read_bytes = file.tell()
+        _, marker, rest = self._text.partition(f"{HOLD_START}=".encode())
+        digits = rest[: len(rest) - len(rest.lstrip(b"0123456789"))]
+        if not marker or len(digits) == len(rest):
+            return None
+        self._found = True
+        return int(digits) / 1000
+
+
+def _longest_s(plan: Plan) -> float:
+    """Seconds within which k6 has certainly ended, unless it hangs."""
+    load = plan.load
+    return load.warmup_s + drain_ms(load) / 1000 + load.hold_s + load.request_timeout_s + K6_MARGIN_S
+
+
+def _tokens(campaign: Campaign, requests: pa.Table, for_s: float) -> Mapping[str, str]:
+    """A token for each user of the requests that outlives the run."""
+    users = sorted(user for user in requests["user"].unique().to_pylist() if user)
+    return campaign.tokens(users, time.time() + for_s)
+
+
+def _compress(csv: Path) -> None:
+    """Compress k6's samples to a fifteenth, for a second per 100 MB, now that nothing is measured any more."""
+    if csv.exists():
+        with csv.open("rb") as plain, gzip.open(f"{csv}.gz", "wb", compresslevel=1) as packed:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+        csv.unlink()
