@@ -261,3 +261,48 @@ def test_the_smallest_detectable_change_is_found_about_eight_times_in_ten(runs: 
     detectable = np.median([compare(side(seed, runs), side(seed + 1, runs)).smallest_detectable for seed in range(60)])  # type: ignore[type-var]
     found = verdicts(250, seed=7, runs=runs, shift=float(detectable))
     assert 0.72 <= found["regression"] <= 0.92
+
+
+def test_an_improvement_says_where_a_regression_cannot_be_ruled_out() -> None:
+    tail = np.array(PERCENTILES) >= 99
+    candidate = [
+        reshaped(sample, np.where(tail, jump, math.log(0.7)))
+        for sample, jump in zip(side(2), (-0.4, -0.2, 0.0, 0.2, 0.4), strict=True)
+    ]
+    verdict = compare(side(1), candidate)
+    assert verdict.verdict == "improvement"
+    assert "whether client_latency at p99 regressed is not known" in verdict.reason
+
+
+def test_among_hundreds_of_comparisons_a_wild_one_is_no_regression_by_chance() -> None:
+    """+35 % with a run CV of 10 %: beyond a zone of 5 % for itself, and nothing special among 250."""
+    pattern = np.linspace(-1, 1, 5)
+    noise = 0.10 * pattern / pattern.std(ddof=1)
+    sides = numbers(*np.exp(noise)), numbers(*np.exp(math.log(1.35) + noise))
+    alone, among_many = (
+        compare_logs("browse", "service_p99", *sides, LIMITS, comparisons).verdict for comparisons in (1, 250)
+    )
+    assert alone.verdict == "regression"
+    assert among_many.verdict == "inconclusive"
+    assert "lies beyond the zone of ±5 % taken alone" in among_many.reason
+    assert among_many.repeats_to_settle is not None
+    assert (among_many.smallest_detectable or 0) > (alone.smallest_detectable or 0)
+    assert among_many.low == alone.low
+
+
+def test_when_nothing_changed_hundreds_of_noisy_numbers_have_no_regression_among_them() -> None:
+    """200 campaigns of 100 comparisons of a number with a run CV of 10 % in a zone of 5 %, three runs a side. Each
+    comparison for itself would make about one regression in every second campaign."""
+    rng, campaigns, each = np.random.default_rng(9), 200, 100
+    called = 0
+    for _ in range(campaigns):
+        logs = 0.10 * rng.standard_normal((each, 2, 3))
+        # Few intervals reach beyond the zone at all: only those are worth the whole comparison.
+        means, spreads = logs.mean(axis=2), logs.std(axis=2, ddof=1)
+        far = np.flatnonzero(np.abs(means[:, 1] - means[:, 0]) > 2 * np.hypot(*(spreads / math.sqrt(3)).T))
+        called += any(
+            compare_logs("s", "service_p99", numbers(*np.exp(one[0])), numbers(*np.exp(one[1])), LIMITS, each)
+            .verdict.verdict in ("regression", "improvement")
+            for one in logs[far]
+        )  # fmt: skip
+    assert called / campaigns <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / campaigns)

@@ -22,14 +22,26 @@ def spread(sd: float, runs: int, statistics: int = 1) -> Difference:
 )
 def test_a_single_number_needs_the_change_of_the_reference(cv: float, runs: int, zone: float, expected: float) -> None:
     """Statistics reference, section 3: true change for 80 % power to clear the zone."""
-    found = smallest_detectable(spread(cv, runs), math.log1p(zone), 0.025, np.zeros(1), 0.80)
+    found = smallest_detectable(spread(cv, runs), math.log1p(zone), 0.025, 0.025, np.zeros(1), 0.80)
     assert math.expm1(found) == pytest.approx(expected, abs=0.002)
+
+
+def test_a_campaign_of_many_comparisons_asks_for_more_only_where_noise_is_large() -> None:
+    edge = math.log1p(0.05)
+    small, large = spread(0.01, 5), spread(0.10, 5)
+    in_250 = 0.025 / 250
+
+    def needed(noise: Difference, campaign_tail: float) -> float:
+        return smallest_detectable(noise, edge, 0.025, campaign_tail, np.zeros(1), 0.8)
+
+    assert needed(small, in_250) == needed(small, 0.025)
+    assert needed(large, in_250) > 1.5 * needed(large, 0.025)
 
 
 def test_what_cannot_be_resolved_cannot_be_detected() -> None:
     edge, found = math.log(1.1), spread(0.02, 5, statistics=4)
-    most = smallest_detectable(found, edge, 0.01, np.array([0.0, 0.0, np.inf, np.inf]), 0.8)
-    none = smallest_detectable(found, edge, 0.01, np.full(4, np.inf), 0.8)
+    most = smallest_detectable(found, edge, 0.01, 0.01, np.array([0.0, 0.0, np.inf, np.inf]), 0.8)
+    none = smallest_detectable(found, edge, 0.01, 0.01, np.full(4, np.inf), 0.8)
     assert math.isfinite(most)
     assert none == math.inf
 
@@ -37,7 +49,8 @@ def test_what_cannot_be_resolved_cannot_be_detected() -> None:
 def test_the_detectable_increase_of_an_error_rate_is_found_eight_times_in_ten() -> None:
     limits, rng = policy(), np.random.default_rng(10)
     baseline = rate([ErrorSample(20, 20_000)] * 5)
-    increase = smallest_detectable_rate(baseline, baseline, rate_difference(baseline, baseline, 0.95), 0.001, 0.95, 0.8)
+    found_now = rate_difference(baseline, baseline, 0.95)
+    increase = smallest_detectable_rate(baseline, baseline, found_now, 0.001, 0.025, 0.8)
     found = 0
     for _ in range(400):
         sides = [

@@ -11,6 +11,7 @@ from perf_pipeline.gates import wording
 from perf_pipeline.gates.comparison import Comparison, not_comparable
 from perf_pipeline.gates.environment import EnvironmentFindings
 from perf_pipeline.gates.evidence import (
+    ERROR_RATES,
     METRICS,
     ErrorSample,
     LatencySample,
@@ -44,39 +45,41 @@ def compare_versions(
     by_scenario: dict[str, list[RunEvidence]] = {}
     for run in runs:
         by_scenario.setdefault(run.scenario, []).append(run)
-    comparisons = []
-    for scenario, members in sorted(by_scenario.items()):
-        for metric in METRICS:
-            keys = (baseline, scenario, metric), (candidate, scenario, metric)
-            sides = [usable.get(key, ()) for key in keys]
-            samples = [[sample for _, sample in side] for side in sides]
-            repeats = len(sides[0]), len(sides[1])
-            reason, absent = _without_source(members, metric)
-            reason = (
-                reason
-                or environments.apart.get(scenario)
-                or _too_few_runs(members, keys, sides, found, policy)
-                or _disagreement([agreed[key] for key in keys if key in agreed], policy)
-            )
-            if reason:
-                comparisons.append(not_comparable(scenario, metric, reason, repeats, absent))
-            else:
-                comparisons.append(_compare(scenario, metric, samples[0], samples[1], policy))
-    return tuple(comparisons)
+    questions = [(scenario, metric) for scenario in sorted(by_scenario) for metric in METRICS]
+    sides = {
+        (scenario, metric): [usable.get((version, scenario, metric), ()) for version in (baseline, candidate)]
+        for scenario, metric in questions
+    }
+    refusals: dict[tuple[str, str], Comparison] = {}
+    for scenario, metric in questions:
+        keys = (baseline, scenario, metric), (candidate, scenario, metric)
+        of_sides = sides[scenario, metric]
+        reason, absent = _without_source(by_scenario[scenario], metric)
+        reason = (
+            reason
+            or environments.apart.get(scenario)
+            or _too_few_runs(by_scenario[scenario], keys, of_sides, found, policy)
+            or _disagreement([agreed[key] for key in keys if key in agreed], policy)
+        )
+        if reason:
+            repeats = len(of_sides[0]), len(of_sides[1])
+            refusals[scenario, metric] = not_comparable(scenario, metric, reason, repeats, absent)
+    comparable = len(questions) - len(refusals)
+    return tuple(
+        refusals.get(question) or _compare(*question, sides[question], policy, comparable) for question in questions
+    )
 
 
 def _compare(
-    scenario: str, metric: str, baseline: Sequence[Sample], candidate: Sequence[Sample], policy: Policy
+    scenario: str, metric: str, sides: Sequence[Sequence[tuple[str, Sample]]], policy: Policy, comparisons: int
 ) -> Comparison:
     """Compare the samples of two sides by their kind; Gate 1 has seen to it that a metric has one kind."""
-    if isinstance(baseline[0], ErrorSample):
-        counts = [[sample for sample in side if isinstance(sample, ErrorSample)] for side in (baseline, candidate)]
-        return compare_rates(scenario, metric, counts[0], counts[1], policy)
-    logs = [
-        [sample for sample in side if isinstance(sample, LatencySample | NumberSample)]
-        for side in (baseline, candidate)
-    ]
-    return compare_logs(scenario, metric, logs[0], logs[1], policy)
+    samples = [[sample for _, sample in side] for side in sides]
+    if metric in ERROR_RATES:
+        counts = [[sample for sample in side if isinstance(sample, ErrorSample)] for side in samples]
+        return compare_rates(scenario, metric, counts[0], counts[1], policy, comparisons)
+    logs = [[sample for sample in side if isinstance(sample, LatencySample | NumberSample)] for side in samples]
+    return compare_logs(scenario, metric, logs[0], logs[1], policy, comparisons)
 
 
 def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | None, bool]:

@@ -6,7 +6,7 @@ the same runs. What the numbers are, and what an interval says about a zone, is 
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -45,6 +45,10 @@ class Difference:
     def df(self) -> FloatArray:
         """(P,) Welch-Satterthwaite degrees of freedom."""
         return welch_df(self.baseline_variance, self.candidate_variance, self.baseline_runs, self.candidate_runs)
+
+    def with_runs(self, runs: int) -> "Difference":
+        """The same difference and noise, from that many runs on each side."""
+        return replace(self, baseline_runs=runs, candidate_runs=runs)
 
     def limits(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """(P,) and (P,): the interval that leaves the probability `tail` on each side."""

@@ -6,72 +6,17 @@ never the request. Intervals and bands are in `intervals`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.comparison import Comparison, not_comparable, outlook, unit
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, PERCENTILES, FloatArray, LatencySample, NumberSample
-from perf_pipeline.gates.findings import PercentileChange, Verdict, VerdictName
-from perf_pipeline.gates.intervals import Difference, difference, simultaneous_tail
+from perf_pipeline.gates.findings import PercentileChange, Verdict
+from perf_pipeline.gates.intervals import difference, simultaneous_tail
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The P statistics of a metric, each with its interval and its band in logs, against the zone [-edge, edge]."""
-
-    difference: Difference
-    low: FloatArray
-    high: FloatArray
-    band_low: FloatArray
-    band_high: FloatArray
-    edge: float
-    resolved: NDArray[np.bool_]
-    """(P,) False where histogram buckets are wider than the zone."""
-
-    @property
-    def protrusion(self) -> FloatArray:
-        """(P,) how far each pointwise interval reaches out of the zone; negative inside it."""
-        return np.maximum(self.high, -self.low) - self.edge
-
-    @property
-    def open(self) -> NDArray[np.bool_]:
-        """(P,) where more repeats could bring an answer and have not yet."""
-        return (self.protrusion >= 0) & self.resolved
-
-    @property
-    def worse(self) -> NDArray[np.bool_]:
-        """(P,) where the simultaneous band lies wholly above the zone."""
-        return self.band_low > self.edge
-
-    @property
-    def better(self) -> NDArray[np.bool_]:
-        """(P,) where the simultaneous band lies wholly below the zone."""
-        return self.band_high < -self.edge
-
-    @property
-    def name(self) -> VerdictName:
-        """Inside everywhere, point by point, or wholly beyond somewhere, even in the simultaneous band."""
-        if self.worse.any():
-            return "regression"
-        if self.better.any():
-            return "improvement"
-        return "equivalent" if (self.protrusion < 0).all() else "inconclusive"
-
-    @property
-    def deciding(self) -> int:
-        """The statistic furthest beyond the zone, or the one that reaches out of it furthest, or most nearly."""
-        if self.name == "regression":
-            return int(self.band_low.argmax())
-        if self.name == "improvement":
-            return int(self.band_high.argmin())
-        return int(
-            np.where(self.open, self.protrusion, -np.inf).argmax() if self.open.any() else self.protrusion.argmax()
-        )
+from perf_pipeline.gates.zone import Placement, place
 
 
 def compare_logs(
@@ -80,8 +25,14 @@ def compare_logs(
     baseline: Sequence[LatencySample | NumberSample],
     candidate: Sequence[LatencySample | NumberSample],
     policy: Policy,
+    comparisons: int = 1,
 ) -> Comparison:
     """Compare one distribution at each percentile, or one number; each side has at least two runs of the same kind.
+
+    `comparisons` is how many the campaign makes. Where noise is large against the zone, the zone no longer keeps chance
+    out, and among hundreds of comparisons some interval lies beyond it although nothing changed. A change therefore
+    also has to differ from 0 in a band that Bonferroni's rule widens for all comparisons. Where noise is small, that
+    asks for nothing more than lying beyond the zone does.
 
     A histogram does not say where in a bucket its requests were. Rounding to a bucket of width w leaves a standard
     deviation of w / sqrt(12) (Sheppard) that equal repeats cannot disprove. A bucket wider than the zone can hide a
@@ -98,17 +49,23 @@ def compare_logs(
     change = difference(logs_b, logs_c, noise_floor)
     single = (1 - limits.confidence) / 2
     joint = simultaneous_tail(logs_b, logs_c, noise_floor, limits.confidence)
-    (low, high), (band_low, band_high) = change.limits(single), change.limits(joint)
-    judged = _Judged(change, low - blur, high + blur, band_low - blur, band_high + blur, edge, resolved)
-    if judged.name == "inconclusive" and not resolved.any():
-        reason = f"{_unresolved(metric, judged)}: a change of {_zone(metric, judged)} cannot be seen in them"
+    campaign = joint * (1 - limits.campaign_confidence) / (1 - limits.confidence) / comparisons
+    tails = (single, joint, campaign)
+    placed = place(change, blur, tails, edge, resolved)
+    if placed.name == "inconclusive" and not resolved.any():
+        reason = f"{_unresolved(metric, placed)}: a change of {_zone(metric, placed)} cannot be seen in them"
         return not_comparable(scenario, metric, reason, (len(baseline), len(candidate)))
     repeats = None
-    if judged.name == "inconclusive":
-        repeats = _repeats_to_settle(judged, blur, single, joint, limits.max_repeats_named)
-    detectable = smallest_detectable(change, edge, joint, blur, limits.power)
+    if placed.name == "inconclusive":
+        repeats = fewest_repeats(
+            lambda runs: place(change.with_runs(runs), blur, tails, edge, resolved).name != "inconclusive",
+            len(baseline),
+            len(candidate),
+            limits.max_repeats_named,
+        )
+    detectable = smallest_detectable(change, edge, joint, campaign, blur, limits.power)
     values = np.exp(logs_b.mean(axis=0)), np.exp(logs_c.mean(axis=0))
-    return Comparison(_verdict(scenario, metric, judged, values, detectable, repeats), change, resolved)
+    return Comparison(_verdict(scenario, metric, placed, values, detectable, repeats), change, resolved)
 
 
 def _logs(samples: Sequence[LatencySample | NumberSample]) -> tuple[FloatArray, FloatArray]:
@@ -121,41 +78,27 @@ def _logs(samples: Sequence[LatencySample | NumberSample]) -> tuple[FloatArray, 
     return np.stack(values), np.stack(widths).max(axis=0)
 
 
-def _repeats_to_settle(judged: _Judged, blur: FloatArray, single: float, joint: float, most: int) -> int | None:
-    change = judged.difference
-
-    def settles(runs: int) -> bool:
-        planned = replace(change, baseline_runs=runs, candidate_runs=runs)
-        low, high = planned.limits(single)
-        if ((low - blur > -judged.edge) & (high + blur < judged.edge)).all():
-            return True
-        band_low, band_high = planned.limits(joint)
-        return bool(((band_low - blur > judged.edge) | (band_high + blur < -judged.edge)).any())
-
-    return fewest_repeats(settles, change.baseline_runs, change.candidate_runs, most)
-
-
 def _verdict(
     scenario: str,
     metric: str,
-    judged: _Judged,
+    placed: Placement,
     values: tuple[FloatArray, FloatArray],
     detectable: float,
     repeats: int | None,
 ) -> Verdict:
-    at, change, (values_b, values_c) = judged.deciding, judged.difference, values
-    low, high = _shown(judged)
+    at, change, (values_b, values_c) = placed.deciding, placed.difference, values
+    low, high = _shown(placed)
     percentiles = _percentiles(metric)
     return Verdict(
         scenario=scenario,
         metric=metric,
-        verdict=judged.name,
-        reason=_reason(metric, judged, repeats),
+        verdict=placed.name,
+        reason=_reason(metric, placed, repeats),
         estimate=_ratio(change.estimate[at]),
         low=_finite(_ratio(low[at])),
         high=_finite(_ratio(high[at])),
-        zone_low=_ratio(-judged.edge),
-        zone_high=_ratio(judged.edge),
+        zone_low=_ratio(-placed.edge),
+        zone_high=_ratio(placed.edge),
         smallest_detectable=_finite(_ratio(detectable)),
         repeats_to_settle=repeats,
         deciding_percentile=percentiles[at],
@@ -163,15 +106,15 @@ def _verdict(
             PercentileChange(
                 p=percentile,
                 estimate=_ratio(change.estimate[i]),
-                low=_ratio(judged.low[i]),
-                high=_ratio(judged.high[i]),
-                band_low=_ratio(judged.band_low[i]),
-                band_high=_ratio(judged.band_high[i]),
+                low=_ratio(placed.low[i]),
+                high=_ratio(placed.high[i]),
+                band_low=_ratio(placed.band_low[i]),
+                band_high=_ratio(placed.band_high[i]),
                 baseline_ms=float(values_b[i]),
                 candidate_ms=float(values_c[i]),
             )
             for i, percentile in enumerate(percentiles)
-            if percentile is not None and math.isfinite(_ratio(judged.band_high[i]))
+            if percentile is not None and math.isfinite(_ratio(placed.band_high[i]))
         ),
         baseline_value=float(values_b[at]),
         candidate_value=float(values_c[at]),
@@ -182,52 +125,60 @@ def _verdict(
     )
 
 
-def _reason(metric: str, judged: _Judged, repeats: int | None) -> str:
+def _reason(metric: str, placed: Placement, repeats: int | None) -> str:
     """Why the verdict is what it is: the deciding interval against the zone, in words."""
-    at, zone, everywhere = judged.deciding, _zone(metric, judged), metric in DISTRIBUTIONS
-    text = f"{_where(metric, at)}: {_found(metric, judged, at)}"
-    if judged.difference.floored[at]:
+    at, zone, everywhere = placed.deciding, _zone(metric, placed), metric in DISTRIBUTIONS
+    text = f"{_where(metric, at)}: {_found(metric, placed, at)}"
+    if placed.difference.floored[at]:
         text = f"{text}; repeats agree to within what can be resolved, so that a noise floor stands in for their spread"
-    match judged.name:
+    match placed.name:
         case "equivalent":
             closest = " at every percentile, closest to its edge" if everywhere else ""
             return f"inside the zone of ±{zone}{closest}: {text}"
-        case "inconclusive" if not judged.open.any():
+        case "inconclusive" if not placed.open.any():
             return (
-                f"inside the zone of ±{zone} but for what cannot be seen: {_unresolved(metric, judged)}; "
+                f"inside the zone of ±{zone} but for what cannot be seen: {_unresolved(metric, placed)}; "
                 "finer buckets would settle it, more repeats would not"
             )
+        case "inconclusive" if placed.above[at] or placed.below[at]:
+            return (
+                f"{text} lies beyond the zone of ±{zone} taken alone, but a change that uncertain turns up by chance "
+                f"among all comparisons of the campaign; {outlook(repeats)}"
+            )
         case "inconclusive":
-            over = _ratio(judged.high[at]) - _ratio(judged.edge)
-            under = _ratio(-judged.edge) - _ratio(judged.low[at])
+            over = _ratio(placed.high[at]) - _ratio(placed.edge)
+            under = _ratio(-placed.edge) - _ratio(placed.low[at])
             crossed = "both edges" if min(over, under) >= 0 else "the edge"
-            others = int(judged.open.sum()) - 1
+            others = int(placed.open.sum()) - 1
             also = f", as do {wording.counted(others, 'percentile')} more" if others else ""
             return (
                 f"{text} crosses {crossed} of the zone of ±{zone} by {wording.size(metric, max(over, under))}{also}; "
                 f"{outlook(repeats)}"
             )
-    beyond = judged.worse if judged.name == "regression" else judged.better
+    beyond = placed.worse if placed.name == "regression" else placed.better
     text = f"{text}, wholly beyond the zone of ±{zone}"
     if everywhere:
         text = f"{text}, as at {int(beyond.sum())} of {len(beyond)} percentiles"
-    if judged.worse.any() and judged.better.any():
-        best = int(judged.band_high.argmin())
-        text = f"{text}; at the same time {_where(metric, best)} improved: {_found(metric, judged, best)}"
+    if placed.name == "improvement" and (placed.high > placed.edge).any():
+        doubtful = int(placed.high.argmax())
+        text = f"{text}; whether {_where(metric, doubtful)} regressed is not known"
+    if placed.worse.any() and placed.better.any():
+        best = int(placed.band_high.argmin())
+        text = f"{text}; at the same time {_where(metric, best)} improved: {_found(metric, placed, best)}"
     return text
 
 
-def _shown(judged: _Judged) -> tuple[FloatArray, FloatArray]:
+def _shown(placed: Placement) -> tuple[FloatArray, FloatArray]:
     """The limits that decide: the band for a change beyond the zone, the pointwise interval otherwise."""
-    if judged.name in ("regression", "improvement"):
-        return judged.band_low, judged.band_high
-    return judged.low, judged.high
+    if placed.name in ("regression", "improvement"):
+        return placed.band_low, placed.band_high
+    return placed.low, placed.high
 
 
-def _found(metric: str, judged: _Judged, at: int) -> str:
+def _found(metric: str, placed: Placement, at: int) -> str:
     """An estimate with the limits that decide: `+3.1 % (+1.0 % to +5.2 %)`."""
-    low, high = _shown(judged)
-    estimate = wording.change(metric, _ratio(judged.difference.estimate[at]))
+    low, high = _shown(placed)
+    estimate = wording.change(metric, _ratio(placed.difference.estimate[at]))
     return f"{estimate} ({wording.interval(metric, _ratio(low[at]), _ratio(high[at]))})"
 
 
@@ -235,14 +186,14 @@ def _where(metric: str, at: int) -> str:
     return f"{metric}{wording.at_percentile(_percentiles(metric)[at])}"
 
 
-def _zone(metric: str, judged: _Judged) -> str:
-    return wording.size(metric, _ratio(judged.edge))
+def _zone(metric: str, placed: Placement) -> str:
+    return wording.size(metric, _ratio(placed.edge))
 
 
-def _unresolved(metric: str, judged: _Judged) -> str:
+def _unresolved(metric: str, placed: Placement) -> str:
     """Which histogram buckets are too wide, in words."""
-    coarse = [wording.at_percentile(_percentiles(metric)[i]).strip() for i in np.flatnonzero(~judged.resolved)]
-    everywhere = not judged.resolved.any()
+    coarse = [wording.at_percentile(_percentiles(metric)[i]).strip() for i in np.flatnonzero(~placed.resolved)]
+    everywhere = not placed.resolved.any()
     where = "" if everywhere else f" {wording.named(coarse)}"
     return f"histogram buckets of {metric} are wider than the zone{where}"
 

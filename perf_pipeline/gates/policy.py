@@ -160,6 +160,9 @@ class ChangeLimits(_Limits):
         description="smallest change that counts: a ratio, and for error rates a difference of shares"
     )
     confidence: Confidence = Field(description="two-sided confidence of intervals and bands")
+    campaign_confidence: Confidence = Field(
+        description="probability that a campaign in which nothing changed has no regression and no improvement"
+    )
     min_runs_per_side: int = Field(ge=2, description="valid runs that each side needs")
     noise_floor: Share = Field(description="smallest run-to-run standard deviation that is believed, ratio")
     power: Confidence = Field(description="probability that the smallest detectable change is found")

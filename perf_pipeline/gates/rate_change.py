@@ -16,20 +16,32 @@ from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable_
 
 
 def compare_rates(
-    scenario: str, metric: str, baseline: Sequence[ErrorSample], candidate: Sequence[ErrorSample], policy: Policy
+    scenario: str,
+    metric: str,
+    baseline: Sequence[ErrorSample],
+    candidate: Sequence[ErrorSample],
+    policy: Policy,
+    comparisons: int = 1,
 ) -> Comparison:
-    """Compare one error rate; each side has at least two runs with requests."""
+    """Compare one error rate; each side has at least two runs with requests.
+
+    `comparisons` is how many the campaign makes: as in `log_change`, a change also has to differ from 0 in an interval
+    that Bonferroni's rule widens for all of them.
+    """
     limits = policy.change
     side_b, side_c = rate(baseline), rate(candidate)
     zone = limits.zone[metric]
+    in_campaign = 1 - (1 - limits.campaign_confidence) / comparisons
     found = rate_difference(side_b, side_c, limits.confidence)
-    name = _name(found, zone)
+    name = _name(found, rate_difference(side_b, side_c, in_campaign), zone)
 
     def settles(runs: int) -> bool:
-        planned_b, planned_c = (
-            _with_runs(side, runs / len(samples), runs) for side, samples in ((side_b, baseline), (side_c, candidate))
+        planned_b = _with_runs(side_b, runs / len(baseline), runs)
+        planned_c = _with_runs(side_c, runs / len(candidate), runs)
+        alone, together = (
+            rate_difference(planned_b, planned_c, confidence) for confidence in (limits.confidence, in_campaign)
         )
-        return _name(rate_difference(planned_b, planned_c, limits.confidence), zone) != "inconclusive"
+        return _name(alone, together, zone) != "inconclusive"
 
     repeats = None
     if name == "inconclusive":
@@ -45,7 +57,10 @@ def compare_rates(
             high=found.high,
             zone_low=-zone,
             zone_high=zone,
-            smallest_detectable=smallest_detectable_rate(side_b, side_c, found, zone, limits.confidence, limits.power),
+            smallest_detectable=max(
+                smallest_detectable_rate(side_b, side_c, found, edge, (1 - confidence) / 2, limits.power)
+                for edge, confidence in ((zone, limits.confidence), (0.0, in_campaign))
+            ),
             repeats_to_settle=repeats,
             deciding_percentile=None,
             percentiles=(),
@@ -59,10 +74,10 @@ def compare_rates(
     )
 
 
-def _name(found: RateDifference, zone: float) -> VerdictName:
-    if found.low > zone:
+def _name(found: RateDifference, in_campaign: RateDifference, zone: float) -> VerdictName:
+    if found.low > zone and in_campaign.low > 0:
         return "regression"
-    if found.high < -zone:
+    if found.high < -zone and in_campaign.high < 0:
         return "improvement"
     return "equivalent" if -zone < found.low and found.high < zone else "inconclusive"
 
@@ -90,6 +105,11 @@ def _reason(
     edges = f"the zone of ±{wording.size(metric, zone)}"
     if name == "equivalent":
         return f"inside {edges}; {text}"
+    if name == "inconclusive" and (found.low > zone or found.high < -zone):
+        return (
+            f"{text}, beyond {edges} taken alone, but a change that uncertain turns up by chance among all comparisons "
+            f"of the campaign; {outlook(repeats)}"
+        )
     if name == "inconclusive":
         further = wording.size(metric, max(found.high, -found.low) - zone)
         return f"{text}, crosses {edges} by {further}; {outlook(repeats)}"

@@ -15,29 +15,31 @@ from perf_pipeline.gates.evidence import FloatArray
 from perf_pipeline.gates.intervals import Difference
 
 
-def smallest_detectable(difference: Difference, edge: float, tail: float, blur: FloatArray, power: float) -> float:
+def smallest_detectable(
+    difference: Difference, edge: float, tail: float, campaign_tail: float, blur: FloatArray, power: float
+) -> float:
     """The log change of all P statistics alike that is called a regression with probability `power`.
 
-    A regression needs one statistic whose lower limit, at tail probability `tail` and lowered by its (P,) `blur`, lies
-    above the zone's `edge`: a change of edge + (t_tail + t_power) x standard error. The lower quartile over the
-    statistics is taken: the least of them would promise too much, because the smallest of many estimated errors is too
-    small, and any one statistic suffices. inf when too few statistics can show a regression at all.
+    A regression needs one statistic whose lower limit at probability `tail`, lowered by its (P,) `blur`, lies above the
+    zone's `edge`, and at `campaign_tail` above 0: a change of edge + (t_tail + t_power) x standard error, or of
+    (t_campaign + t_power) x standard error if that is more. The lower quartile over the statistics is taken: the least
+    of them would promise too much, because the smallest of many estimated errors is too small, and any one statistic
+    suffices. inf when too few statistics can show a regression at all.
     """
-    quantiles = stdtrit(difference.df, 1 - tail) + stdtrit(difference.df, power)
-    return float(np.quantile(edge + blur + quantiles * difference.standard_error, 0.25, method="higher"))
+    alone, in_campaign, luck = (stdtrit(difference.df, level) for level in (1 - tail, 1 - campaign_tail, power))
+    needed = blur + np.maximum(edge + alone * difference.standard_error, in_campaign * difference.standard_error)
+    return float(np.quantile(needed + luck * difference.standard_error, 0.25, method="higher"))
 
 
 def smallest_detectable_rate(
-    baseline: Rate, candidate: Rate, difference: RateDifference, edge: float, confidence: float, power: float
+    baseline: Rate, candidate: Rate, difference: RateDifference, edge: float, tail: float, power: float
 ) -> float:
-    """The increase of an error rate that is called a regression with probability `power`. Share of requests.
+    """The increase of an error rate whose lower limit lies above `edge` with probability `power`. Share of requests.
 
     Solves increase = edge + k x standard error, where the standard error grows with the candidate's rate.
     """
-    level = (1 + confidence) / 2
-    quantiles = (
-        stdtrit(difference.df, level) + stdtrit(difference.df, power) if difference.df else ndtri(level) + ndtri(power)
-    )
+    levels = np.array([1 - tail, power])
+    quantiles = (stdtrit(difference.df, levels) if difference.df else ndtri(levels)).sum()
     scale = float(quantiles) ** 2 * difference.dispersion
     still = scale * baseline.value * (1 / baseline.requests + 1 / candidate.requests)
     growing = scale / candidate.requests

@@ -1,0 +1,69 @@
+"""docs/method.md is true to the policies and to the code."""
+
+import re
+
+import pytest
+
+from perf_pipeline.files import project_file
+from perf_pipeline.gates import drift, evidence, intervals, repeat_agreement
+from tests.simulated_runs import policy
+
+PAGE = project_file("docs/method.md").read_text(encoding="utf-8")
+CODE = {
+    "drift.MOST_BATCHES": drift.MOST_BATCHES,
+    "drift.MOST_AUTOCORRELATION": drift.MOST_AUTOCORRELATION,
+    "evidence.PERCENTILES": len(evidence.PERCENTILES),
+    "evidence.SHAPE_POINTS": evidence.SHAPE_POINTS,
+    "intervals.MOST_SPLITS": intervals.MOST_SPLITS,
+    "intervals.SAMPLED_SPLITS": intervals.SAMPLED_SPLITS,
+    "repeat_agreement.HALVES_TO_WHOLES": repeat_agreement.HALVES_TO_WHOLES,
+}
+
+
+def flat(values: dict, prefix: str = "") -> dict[str, str]:
+    """Every limit by its dotted name, as the page writes it."""
+    limits: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            limits |= flat(value, f"{prefix}{key}.")
+        else:
+            limits[f"{prefix}{key}"] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return {name: value for name, value in limits.items() if name not in ("name", "version")}
+
+
+def expected_rows() -> list[tuple[str, ...]]:
+    default, article = (flat(policy(name).model_dump()) for name in ("default", "v2.18"))
+    limits = [(name, default[name] or "none", article[name] or "none") for name in default]
+    return limits + [(name, str(value), str(value)) for name, value in CODE.items()]
+
+
+def test_the_page_lists_every_constant_with_its_value() -> None:
+    table = PAGE.split("## Constants")[1].split("## Sources")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|", table, flags=re.MULTILINE)
+    assert [(name, one.strip(), other.strip()) for name, one, other in rows] == expected_rows()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value"),
+    [
+        ("averaged into at most {} batches", drift.MOST_BATCHES),
+        ("fewer than {} sub-windows", policy().run_validity.drift.min_sub_windows),
+        ("+-ln(1.0{:.0f}) per 240 s", 100 * policy().run_validity.drift.zone),
+        ("ln(1.0{:.0f}) per hold", 100 * policy().run_validity.drift.min_change),
+        ("the mean over {} quantiles", evidence.SHAPE_POINTS),
+        ("{} is 1/sqrt(2)", repeat_agreement.HALVES_TO_WHOLES),
+        ("upper limit is at most {:.0f} %", 100 * policy().repeat_agreement.max_cv),
+        ("up to {:.0f}, or up to the value", policy().repeat_agreement.max_dispersion),
+        ("has {} percentiles", len(evidence.PERCENTILES)),
+        ("t({:.3f}; df(p))", (1 + policy().change.confidence) / 2),
+        ("all of them up to {:,}", intervals.MOST_SPLITS),
+        ("else {:,} drawn", intervals.SAMPLED_SPLITS),
+        ("Beyond {} repeats", policy().change.max_repeats_named),
+        ("t({:.2f}) se", policy().change.power),
+        ('"{:.0f} %" is [-ln 1.1, +ln 1.1]', 100 * policy().change.zone["client_latency"]),
+        ("ln(1 + zone/{:.0f})", 1 / policy().repeat_agreement.floor_share_of_zone),
+        ("at most {:.0f} % per campaign", 100 * (1 - policy().change.campaign_confidence)),
+    ],
+)
+def test_the_numbers_in_its_sentences_are_those_of_the_code(sentence: str, value: float) -> None:
+    assert sentence.format(value) in " ".join(PAGE.split())
