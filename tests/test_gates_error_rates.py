@@ -24,8 +24,8 @@ def test_without_any_error_the_limits_are_the_exact_ones_of_poisson() -> None:
 
 def test_limits_of_one_side_are_those_of_garwood() -> None:
     """Against a side that is known perfectly, the difference has the limits of a single Poisson count."""
-    known = Rate(errors=1e12, requests=1e16, chi_square=4.0, df=4)
-    found = rate_difference(known, side(2, 3, 1, 2, 2), 0.95)
+    known = Rate(errors=1e12, requests=1e16, runs=5, chi_square=0.0, df=4)
+    found = rate_difference(known, side(0, 4, 1, 3, 2), 0.95)
     widening = stats.t.ppf(0.975, 8) / stats.norm.ppf(0.975)
     low, high = stats.chi2.ppf(0.025, 20) / 2, stats.chi2.ppf(0.975, 22) / 2
     assert found.high - found.estimate == pytest.approx((high - 10) / 5e5 * widening, rel=1e-3)
@@ -33,22 +33,33 @@ def test_limits_of_one_side_are_those_of_garwood() -> None:
 
 
 def test_bursts_widen_the_interval() -> None:
-    calm = rate_difference(side(20, 21, 19, 20, 20), side(20, 22, 18, 20, 20), 0.95)
-    burst = rate_difference(side(20, 21, 19, 20, 20), side(0, 0, 0, 0, 100), 0.95)
+    calm = rate_difference(side(16, 25, 19, 20, 20), side(14, 26, 18, 20, 22), 0.95)
+    burst = rate_difference(side(16, 25, 19, 20, 20), side(0, 0, 0, 0, 100), 0.95)
     assert calm.dispersion == 1
     assert burst.dispersion > 40
     assert burst.high - burst.low > 4 * (calm.high - calm.low)
 
 
+def test_requests_that_fail_the_same_way_in_every_run_are_known_better_than_chance_says() -> None:
+    """A frozen workload with 2 % of requests that always fail: Poisson's limits would never prove it unchanged."""
+    always = rate_difference(side(2000, 2001, 2000, 1999, 2000), side(2000, 2000, 2001, 2000, 1999), 0.95)
+    assert always.high < 1e-4
+    assert 1 / 2000 <= always.dispersion < 1 / 1000
+    new = rate_difference(side(0, 0, 0, 0, 0), side(2000, 2000, 2000, 2000, 2000), 0.95)
+    assert new.estimate - new.low > 3.69 / 500_000
+    by_luck = rate_difference(side(1, 1, 1, 1, 1), side(1, 1, 1, 1, 1), 0.95)
+    assert by_luck.dispersion == 1
+
+
 def test_everything_failing_is_a_rate_of_one_and_no_more() -> None:
     found = rate_difference(side(*[0] * 5), side(*[100_000] * 5), 0.95)
     assert found.estimate == 1
-    assert found.low > 0.98
+    assert found.low > 0.99
     assert found.high == pytest.approx(1)
 
 
 def test_huge_counts_stay_finite() -> None:
-    huge = Rate(errors=1e14, requests=1e16, chi_square=0.0, df=4)
+    huge = Rate(errors=1e14, requests=1e16, runs=5, chi_square=0.0, df=4)
     found = rate_difference(huge, huge, 0.95)
     assert -1e-8 < found.low < 0 < found.high < 1e-8
 

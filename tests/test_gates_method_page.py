@@ -5,13 +5,14 @@ import re
 import pytest
 
 from perf_pipeline.files import project_file
-from perf_pipeline.gates import drift, evidence, intervals, repeat_agreement
+from perf_pipeline.gates import drift, error_rates, evidence, intervals, repeat_agreement
 from tests.simulated_runs import policy
 
 PAGE = project_file("docs/method.md").read_text(encoding="utf-8")
 CODE = {
     "drift.MOST_BATCHES": drift.MOST_BATCHES,
     "drift.MOST_AUTOCORRELATION": drift.MOST_AUTOCORRELATION,
+    "error_rates.DOUBT": error_rates.DOUBT,
     "evidence.PERCENTILES": len(evidence.PERCENTILES),
     "evidence.SHAPE_POINTS": evidence.SHAPE_POINTS,
     "intervals.MOST_SPLITS": intervals.MOST_SPLITS,
@@ -58,6 +59,7 @@ def test_the_page_lists_every_constant_with_its_value() -> None:
         ("t({:.3f}; df(p))", (1 + policy().change.confidence) / 2),
         ("all of them up to {:,}", intervals.MOST_SPLITS),
         ("else {:,} drawn", intervals.SAMPLED_SPLITS),
+        ("its upper {:.0f} % limit", 100 * (1 - error_rates.DOUBT)),
         ("Beyond {} repeats", policy().change.max_repeats_named),
         ("t({:.2f}) se", policy().change.power),
         ('"{:.0f} %" is [-ln 1.1, +ln 1.1]', 100 * policy().change.zone["client_latency"]),

@@ -48,7 +48,7 @@ def test_what_cannot_be_resolved_cannot_be_detected() -> None:
 
 def test_the_detectable_increase_of_an_error_rate_is_found_eight_times_in_ten() -> None:
     limits, rng = policy(), np.random.default_rng(10)
-    baseline = rate([ErrorSample(20, 20_000)] * 5)
+    baseline = rate([ErrorSample(count, 20_000) for count in (16, 25, 19, 20, 20)])
     found_now = rate_difference(baseline, baseline, 0.95)
     increase = smallest_detectable_rate(baseline, baseline, found_now, 0.001, 0.025, 0.8)
     found = 0

@@ -12,6 +12,9 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 
 from perf_pipeline.gates.evidence import ErrorSample, FloatArray
 
+DOUBT = 0.05
+"""Scatter below chance is believed up to the upper limit that it exceeds with this probability."""
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -19,6 +22,7 @@ class Rate:
 
     errors: float
     requests: float
+    runs: int
     chi_square: float
     """Pearson's, of the counts around the side's one rate."""
     df: int
@@ -38,7 +42,7 @@ class RateDifference:
     low: float
     high: float
     dispersion: float
-    """Variance of the counts as a multiple of the Poisson variance, at least 1."""
+    """Variance of the counts as a multiple of the Poisson variance, on the side where it is larger."""
     df: int
     """Degrees of freedom of the dispersion; 0 when neither side has errors."""
 
@@ -51,6 +55,7 @@ def rate(samples: Sequence[ErrorSample]) -> Rate:
     return Rate(
         errors=float(errors.sum()),
         requests=float(requests.sum()),
+        runs=len(samples),
         chi_square=float((residuals**2).sum()),
         df=len(samples) - 1 if errors.any() else 0,
     )
@@ -65,26 +70,41 @@ def pearson_residuals(errors: FloatArray, requests: FloatArray) -> FloatArray:
 def rate_difference(baseline: Rate, candidate: Rate, confidence: float) -> RateDifference:
     """The difference of two rates, each with its quasi-Poisson limits, joined by MOVER (Zou and Donner 2008).
 
-    Both sides share one dispersion, estimated from Pearson's chi-square and never below 1, whose uncertainty widens
-    the limits as t is wider than normal. Without any error there is nothing to estimate it from, and the limits are
-    Poisson's exact ones: 3.7 / requests at 95 %.
+    Both sides share one dispersion, whose uncertainty widens the limits as t is wider than normal. Without any error
+    there is nothing to estimate it from, and the limits are Poisson's exact ones: 3.7 / requests at 95 %.
     """
     df = baseline.df + candidate.df
-    dispersion, widening = 1.0, 1.0
+    common, widening = 1.0, 1.0
     if df:
-        dispersion = max((baseline.chi_square + candidate.chi_square) / df, 1.0)
+        common = _common_dispersion(baseline.chi_square + candidate.chi_square, df)
         level = (1 + confidence) / 2
         widening = float(stdtrit(df, level) / ndtri(level))
-    baseline_down, baseline_up = _reach(baseline, dispersion, widening, confidence)
-    candidate_down, candidate_up = _reach(candidate, dispersion, widening, confidence)
+    of_baseline, of_candidate = (max(common, _least_dispersion(side)) for side in (baseline, candidate))
+    baseline_down, baseline_up = _reach(baseline, of_baseline, widening, confidence)
+    candidate_down, candidate_up = _reach(candidate, of_candidate, widening, confidence)
     estimate = candidate.value - baseline.value
     return RateDifference(
         estimate=estimate,
         low=estimate - float(np.hypot(candidate_down, baseline_up)),
         high=estimate + float(np.hypot(candidate_up, baseline_down)),
-        dispersion=dispersion,
+        dispersion=max(of_baseline, of_candidate),
         df=df,
     )
+
+
+def _common_dispersion(chi_square: float, df: int) -> float:
+    """Pearson's chi-square per degree of freedom; below 1 only as far as it is certain.
+
+    Replayed requests fail the same way in every run, so that counts scatter less than chance and a rate is known better
+    than Poisson's variance says. A few counts are equal by luck, though: below 1 the upper confidence limit is taken.
+    """
+    upper = chi_square / (2 * float(gammaincinv(df / 2, DOUBT)))
+    return max(chi_square / df, min(upper, 1.0))
+
+
+def _least_dispersion(side: Rate) -> float:
+    """What equal counts cannot disprove: a variance of one error per run, and Poisson's where there are no errors."""
+    return min(side.runs / side.errors, 1.0) if side.errors else 1.0
 
 
 def _reach(side: Rate, dispersion: float, widening: float, confidence: float) -> tuple[float, float]:

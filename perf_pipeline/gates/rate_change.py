@@ -88,6 +88,7 @@ def _with_runs(side: Rate, factor: float, runs: int) -> Rate:
     return Rate(
         errors=side.errors * factor,
         requests=side.requests * factor,
+        runs=runs,
         chi_square=side.chi_square * df / side.df if side.df else 0.0,
         df=df,
     )
