@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from perf_pipeline.files import project_file
 from perf_pipeline.report import html
 from perf_pipeline.report.page import anchor
 from tests.report_judgements import CONTEXT, OUTCOMES, many_scenarios
@@ -186,6 +187,15 @@ def test_a_screenshot_shows_the_decision_in_its_colour(browser: Browser, pages: 
     (tmp_path / "first.png").write_bytes(png)
     colours = Image.open(tmp_path / "first.png").convert("RGB").getcolors(1_000_000) or []
     assert {colour: count for count, colour in colours}.get((179, 50, 10), 0) > 2_000
+
+
+def test_the_picture_in_the_docs_is_small(browser: Browser, pages: dict[str, str]) -> None:
+    """Drawn anew with PERF_PIPELINE_RENEW=1."""
+    picture = project_file("docs") / "img" / "report.png"
+    if os.environ.get("PERF_PIPELINE_RENEW"):
+        browser.show(pages["regression"], 1200, 1010)
+        picture.write_bytes(base64.b64decode(browser.do("Page.captureScreenshot")["data"]))
+    assert 0 < picture.stat().st_size < 200_000
 
 
 def test_it_prints_on_few_pages(browser: Browser, pages: dict[str, str]) -> None:
