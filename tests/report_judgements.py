@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from perf_pipeline.gates.evidence import METRICS, PERCENTILES
+from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL, PERCENTILES
 from perf_pipeline.gates.findings import (
     Agreement,
     Decision,
@@ -29,7 +29,9 @@ T, BAND = 2.306, 3.2  # 95 % points at 8 degrees of freedom: of t, and of the la
 DISTRIBUTION_ZONE = (1 / 1.1 - 1, 0.1)
 NUMBER_ZONE = (1 / 1.05 - 1, 0.05)
 ERROR_ZONE = (-0.0005, 0.0005)
-GRAPHQL_ABSENT = "The plan names no source for graphql_error_rate: the service does not speak GraphQL."
+GRAPHQL_ABSENT = "the plan names no source"
+
+QUIET = "quiet: its median over 2 scenarios changed by +0.1 % (-0.7 % to +0.9 %)"
 
 CONTEXT = ReportContext(
     title="Demo shop",
@@ -47,7 +49,7 @@ CONTEXT = ReportContext(
     policy_limits=(
         ("Zone, latency percentiles", "−9.1 % to +10 %"),
         ("Zone, single numbers", "−4.8 % to +5 %"),
-        ("Zone, error rates", "±0.05 pp"),
+        ("Zone, error rates", "±0.05 points"),
         ("Achieved rate", "within 2 % of the target"),
         ("Drift", "at most 2 % per 4 min"),
         ("CPU throttled", "at most 5 % of periods"),
@@ -67,12 +69,11 @@ def regression() -> Judgement:
         verdicts,
         answer_headline=(
             "regression",
-            "1.1.0 is slower than 1.0.0: service p99 in browse and products, client and service latency in browse.",
+            "1.1.0 is worse than 1.0.0: service_latency at p80 in browse +23.6 % (+21.0 % to +26.3 %);"
+            " 4 of 10 comparisons regressed.",
         ),
         runs=with_troubles(runs_of(("browse", "products"))),
-        control=NegativeControl(
-            "upstream_latency", "quiet", 0.0012, -0.0068, 0.0093, "Upstream latency stayed inside the zone, as it must."
-        ),
+        control=NegativeControl("upstream_latency", "quiet", 0.0012, -0.0068, 0.0093, QUIET),
     )
 
 
@@ -83,7 +84,11 @@ def no_regression() -> Judgement:
         *shop_scenario("products", 7.8, lambda p: -0.006 + 0.01 * smooth_step(p, 40, 99), 0.010, p99_noise=0.021),
     )
     return judgement(
-        verdicts, answer_headline=("no regression", "Nothing got worse in 1.1.0 that this comparison could see.")
+        verdicts,
+        answer_headline=(
+            "no regression",
+            "No regression found in 1.1.0 against 1.0.0: of 10 comparisons 9 are equivalent, 1 is inconclusive.",
+        ),
     )
 
 
@@ -93,7 +98,7 @@ def not_enough_evidence() -> Judgement:
         *shop_scenario("browse", 4.1, lambda p: 0.05, 0.031, p99_noise=0.09),
         *shop_scenario("products", 7.8, lambda p: 0.03, 0.037, p99_noise=0.08),
     )
-    reason = "Repeats of 1.1.0 disagree: typical distance 7.9 %, limit 2.5 %."
+    reason = "repeats of 1.1.0 disagree: repeats typically lie 7.9 % apart (limit 2.5 %)"
     verdicts = tuple(
         not_comparable(verdict, reason)
         if (verdict.scenario, verdict.metric) == ("products", "client_latency")
@@ -102,10 +107,14 @@ def not_enough_evidence() -> Judgement:
     )
     found = judgement(
         verdicts,
-        answer_headline=("not enough evidence", "The repeats vary too much to say whether 1.1.0 is slower than 1.0.0."),
+        answer_headline=(
+            "not enough evidence",
+            "Not enough evidence to compare 1.1.0 with 1.0.0: 4 of 10 comparisons are answered, 50 % are needed; none"
+            " regressed.",
+        ),
     )
     agreement = tuple(
-        replace(item, status="disagree", value=0.079, message="Typical distance between repeats 7.9 %, limit 2.5 %.")
+        replace(item, status="disagree", value=0.079, message="repeats typically lie 7.9 % apart (limit 2.5 %)")
         if (item.version, item.scenario, item.metric) == (CANDIDATE, "products", "client_latency")
         else item
         for item in found.agreement
@@ -115,7 +124,7 @@ def not_enough_evidence() -> Judgement:
 
 def control_moved() -> Judgement:
     """What no version can change has changed: the harness favours a side, and nothing is compared."""
-    reason = "The negative control moved: a change of this metric cannot be told from a change of the environment."
+    reason = "1.0.0 and 1.1.0 ran in different environments (cpu_model)"
     verdicts = tuple(
         verdict if verdict.absent or verdict.metric == "upstream_latency" else not_comparable(verdict, reason)
         for scenario, level in (("browse", 4.1), ("products", 7.8))
@@ -125,7 +134,8 @@ def control_moved() -> Judgement:
         verdicts,
         answer_headline=(
             "not enough evidence",
-            "The negative control moved, so no difference between 1.0.0 and 1.1.0 can be put down to the version.",
+            "The negative control upstream_latency moved in 2 of 2 scenarios."
+            " Something other than the version changed.",
         ),
         control=NegativeControl(
             "upstream_latency",
@@ -133,33 +143,37 @@ def control_moved() -> Judgement:
             0.143,
             0.128,
             0.158,
-            "Upstream latency is 14.3 % higher on the side of 1.1.0, though no version of the service can change it.",
+            "moved in 2 of 2 scenarios: upstream_latency at p10: +14.4 % (+13.2 % to +15.6 %)",
         ),
-        notes=("The runs of 1.1.0 were measured on another CPU model (cpu_model differs between the sides).",),
+        notes=("browse: 1.0.0 and 1.1.0 ran in different environments (cpu_model); nothing in it is comparable.",),
     )
 
 
 def everything_set_aside() -> Judgement:
     """No run was valid: the load generator never reached its rate."""
-    reason = "No valid run of 1.0.0 and none of 1.1.0: all 20 runs were set aside."
+    reason = "1.0.0 has 0 usable of 5 runs, 2 are needed: 5 set aside by achieved rate"
     verdicts = tuple(
         verdict if verdict.absent else not_comparable(verdict, reason, repeats=0)
         for scenario, level in (("browse", 4.1), ("products", 7.8))
         for verdict in shop_scenario(scenario, level, lambda p: 0.0, 0.01)
     )
     runs = tuple(
-        run_set_aside(
-            run, "achieved rate", 0.57, 0.98, "Reached 68.4 of 120 requests/s (57 %), at least 98 % is needed."
-        )
+        run_set_aside(run, "achieved rate", -0.43, 0.02, "reached 68.4 of 120 requests/s (-43.0 %; limit 2 %)")
         for run in runs_of(("browse", "products"))
     )
     return judgement(
         verdicts,
-        answer_headline=("not enough evidence", "No run was valid, so 1.0.0 and 1.1.0 were not compared."),
+        answer_headline=(
+            "not enough evidence",
+            "Not enough evidence to compare 1.1.0 with 1.0.0: 0 of 10 comparisons are answered, 50 % are needed; none"
+            " regressed.",
+        ),
         runs=runs,
         agreement=(),
         pooled=(),
-        control=NegativeControl("upstream_latency", "cannot tell", None, None, None, "No run was valid."),
+        control=NegativeControl(
+            "upstream_latency", "cannot tell", None, None, None, "could not be compared: no run was valid"
+        ),
     )
 
 
@@ -177,14 +191,14 @@ def many_scenarios(count: int = 50, metrics: Sequence[str] = METRICS[:5] + METRI
             memory_shift=-0.12 if number % 23 == 4 else 0.0,
         )
         if number in (7, 8, 31):
-            scenario = tuple(not_comparable(verdict, "Fewer than 3 valid runs of 1.1.0.", 2) for verdict in scenario)
+            scenario = tuple(
+                not_comparable(verdict, "1.1.0 has 2 usable of 5 runs, 3 are needed", 2) for verdict in scenario
+            )
         verdicts += [verdict for verdict in scenario if verdict.metric in metrics]
     names = tuple(dict.fromkeys(verdict.scenario for verdict in verdicts))
     runs = runs_of(names)
     runs = tuple(
-        run_set_aside(
-            run, "achieved rate", 0.71, 0.98, "Reached 85.2 of 120 requests/s (71 %), at least 98 % is needed."
-        )
+        run_set_aside(run, "achieved rate", -0.29, 0.02, "reached 85.2 of 120 requests/s (-29.0 %; limit 2 %)")
         if run.scenario in (names[7], names[8], names[31]) and run.version == CANDIDATE and run.repeat > 2
         else run
         for run in runs
@@ -253,14 +267,15 @@ def distribution(
     else:
         decides = max(points, key=lambda point: max(point.high - zone_high, zone_low - point.low))
         name = "equivalent" if zone_low <= decides.low and decides.high <= zone_high else "inconclusive"
+    with_band = name in ("regression", "improvement")
     return Verdict(
         scenario=scenario,
         metric=metric,
         verdict=name,
         reason=REASONS[name],
         estimate=decides.estimate,
-        low=decides.low,
-        high=decides.high,
+        low=decides.band_low if with_band else decides.low,
+        high=decides.band_high if with_band else decides.high,
         zone_low=zone_low,
         zone_high=zone_high,
         smallest_detectable=math.expm1(math.log1p(zone_high) + (BAND + 0.89) * noise * 1.3),
@@ -335,10 +350,10 @@ def single(
 
 
 REASONS: dict[VerdictName, str] = {
-    "equivalent": "The whole interval lies inside the zone.",
-    "regression": "The whole interval lies beyond the zone.",
-    "improvement": "The whole interval lies beyond the zone on the better side.",
-    "inconclusive": "The interval crosses an edge of the zone.",
+    "equivalent": "inside the zone",
+    "regression": "wholly beyond the zone",
+    "improvement": "wholly beyond the zone",
+    "inconclusive": "crosses the edge of the zone",
 }
 
 
@@ -364,12 +379,14 @@ def not_comparable(verdict: Verdict, reason: str, repeats: int = REPEATS) -> Ver
 
 
 CHECKS = (
-    RunCheck("finished", None, "pass", None, None, "", "k6 ended as planned."),
-    RunCheck("achieved rate", None, "pass", 0.9981, 0.98, "ratio", "Reached 119.8 of 120 requests/s."),
-    RunCheck("dropped iterations", None, "pass", 0.0, 0.02, "ratio", "k6 dropped no iteration."),
-    RunCheck("steady", "client_latency", "pass", 0.004, 0.02, "ratio per 240 s", "The slope is inside ±2 %."),
-    RunCheck("steady", "service_memory", "cannot tell", 0.011, 0.02, "ratio per 240 s", "The slope may be 3.9 %."),
-    RunCheck("CPU throttled", None, "not measured", None, 0.05, "ratio", "This environment has no cgroup to read."),
+    RunCheck("finished", None, "pass", None, None, "", "finished"),
+    RunCheck(
+        "achieved rate", None, "pass", -0.0019, 0.02, "ratio", "reached 119.8 of 120 requests/s (-0.2 %; limit 2 %)"
+    ),
+    RunCheck("dropped iterations", None, "pass", 0.0, 0.02, "ratio", "0 of 2400 iterations were dropped (0 %)"),
+    RunCheck("drift", "client_latency", "pass", 0.004, 0.02, "ratio per 240 s", "client_latency is steady"),
+    RunCheck("drift", "service_memory", "cannot tell", 0.011, 0.02, "ratio per 240 s", "service_memory may drift"),
+    RunCheck("CPU throttling", None, "not measured", None, 0.05, "ratio", "CPU throttling was not measured"),
 )
 
 
@@ -405,15 +422,15 @@ def run_set_aside(run: RunValidity, check: str, value: float, limit: float, mess
 
 def with_troubles(runs: tuple[RunValidity, ...]) -> tuple[RunValidity, ...]:
     """The runs, one of them set aside and one that lost a metric."""
-    climbing = "Memory was still climbing in the hold: +6.1 % per 4 min, at most 2 % is steady."
-    drifting = "Service latency drifted by +3.4 % per 4 min, at most 2 % is steady."
+    climbing = "service_memory drifts: +6.1 % per 240 s (+4.7 % to +7.5 %)"
+    drifting = "service_latency drifts: +3.4 % per 240 s (+2.2 % to +4.6 %)"
     changed = []
     for run in runs:
         if run.run_id == "1.1.0-products-r04":
-            check = RunCheck("steady", "service_memory", "fail", 0.061, 0.02, "per 4 min", climbing, "set aside")
+            check = RunCheck("drift", "service_memory", "fail", 0.061, 0.02, "per 4 min", climbing, "set aside")
             run = replace(run, status="set aside", reason=climbing, checks=(*run.checks, check))
         elif run.run_id == "1.0.0-browse-r02":
-            check = RunCheck("steady", "service_latency", "fail", 0.034, 0.02, "per 4 min", drifting, "drop metric")
+            check = RunCheck("drift", "service_latency", "fail", 0.034, 0.02, "per 4 min", drifting, "drop metric")
             run = replace(
                 run,
                 status="metric dropped",
@@ -454,10 +471,7 @@ def judgement(
         runs=runs_of(scenarios) if runs is None else runs,
         agreement=agreements(verdicts) if agreement is None else agreement,
         pooled=pooled_over(verdicts) if pooled is None else pooled,
-        negative_control=control
-        or NegativeControl(
-            "upstream_latency", "quiet", 0.0009, -0.0071, 0.0088, "Upstream latency stayed inside the zone, as it must."
-        ),
+        negative_control=control or NegativeControl("upstream_latency", "quiet", 0.0009, -0.0071, 0.0088, QUIET),
         notes=notes,
     )
 
@@ -465,28 +479,29 @@ def judgement(
 def known(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """What the evidence supports."""
     sentences = [
-        f"{verdict.scenario}, {verdict.metric}: {100 * (verdict.estimate or 0):+.1f} %, beyond the zone."
+        f"{verdict.metric} regressed in {verdict.scenario}: {100 * (verdict.estimate or 0):+.1f} %, beyond the zone."
         for verdict in verdicts
         if verdict.verdict == "regression"
     ]
     for name in ("equivalent", "improvement"):
         if count := sum(verdict.verdict == name for verdict in verdicts):
-            sentences.append(f"{count} of {len(verdicts)} verdicts: {name}.")
+            sentences.append(f"{count} of {len(verdicts)} comparisons: {name}.")
     return tuple(sentences)
 
 
 def not_known(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """What the evidence leaves open."""
     sentences = [
-        f"{verdict.scenario}, {verdict.metric}: between {100 * (verdict.low or 0):+.1f} % and"
+        f"{verdict.metric} is inconclusive in {verdict.scenario}: between {100 * (verdict.low or 0):+.1f} % and"
         f" {100 * (verdict.high or 0):+.1f} %; about {verdict.repeats_to_settle} repeats per version would settle it."
         for verdict in verdicts
         if verdict.verdict == "inconclusive"
     ]
-    if count := sum(verdict.verdict == "not comparable" and not verdict.absent for verdict in verdicts):
-        sentences.append(f"{count} verdicts are not comparable; the reasons stand beside them.")
+    asked_for = [verdict for verdict in verdicts if not verdict.absent and verdict.metric != NEGATIVE_CONTROL]
+    if count := sum(verdict.verdict == "not comparable" for verdict in asked_for):
+        sentences.append(f"{count} of {len(asked_for)} comparisons could not be made.")
     if any(verdict.absent for verdict in verdicts):
-        sentences.append("graphql_error_rate was not measured: the plan names no source for it.")
+        sentences.append(f"graphql_error_rate: {GRAPHQL_ABSENT}.")
     return tuple(sentences)
 
 
@@ -511,9 +526,9 @@ def agreements(verdicts: Sequence[Verdict]) -> tuple[Agreement, ...]:
                     repeats=REPEATS,
                     within=0.009 if shape else None,
                     most_influential_run=f"{version}-{verdict.scenario}-r03",
-                    message="Five repeats leave the variation between 2.5 % and 11.8 %."
+                    message="service_p99 varies by 4.1 % between repeats (between 2.5 % and 11.8 %; limit 15 %)"
                     if few
-                    else "The repeats agree.",
+                    else "repeats typically lie 1.3 % apart (limit 2.5 %)",
                 )
             )
     return tuple(found)

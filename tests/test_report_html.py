@@ -103,8 +103,8 @@ def test_what_needs_attention_is_unfolded_and_the_rest_is_not() -> None:
 
 def test_runs_set_aside_are_named_with_their_reason() -> None:
     text = words(PAGES["regression"].text())
-    assert "1.1.0-products-r04 products 1.1.0 Memory was still climbing" in text
-    assert "service latency: Service latency drifted" in text
+    assert "1.1.0-products-r04 products 1.1.0 Service memory drifts" in text
+    assert "service latency: Service latency drifts" in text
 
 
 def test_the_text_around_the_judgement_is_there_and_may_be_missing() -> None:

@@ -48,9 +48,9 @@ def test_runs_are_told_in_one_sentence() -> None:
 
 def test_checks_that_could_not_tell_are_counted_apart() -> None:
     counts = {check.check: check.counts for check in overview.check_counts(regression())}
-    assert counts["CPU throttled"]["not measured"] == 20
-    assert counts["steady"]["cannot tell"] == 20
-    assert counts["steady"]["fail"] == 2
+    assert counts["CPU throttling"]["not measured"] == 20
+    assert counts["drift"]["cannot tell"] == 20
+    assert counts["drift"]["fail"] == 2
 
 
 def test_one_reason_is_given_once_for_all_that_it_holds_for() -> None:

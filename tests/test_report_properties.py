@@ -79,7 +79,7 @@ def test_the_terminal_gives_every_verdict_a_line(judgement: Judgement) -> None:
     for verdict in judgement.verdicts:
         label = metric_label(verdict.metric)
         if verdict.metric in absent:
-            assert any(line.startswith(f"• {label}") for line in lines)
+            assert any(line.startswith(f"{label} was not measured") for line in lines)
         else:
             assert words(verdict.scenario) in lines
             assert any(line.startswith(label) and verdict_word(verdict) in line for line in lines)

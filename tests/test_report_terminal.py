@@ -41,7 +41,7 @@ def test_numbers_are_whole_and_lines_fit(build: object, width: int) -> None:
 
 
 def test_the_first_line_is_the_decision_in_words() -> None:
-    assert printed(regression(), 100).splitlines()[0].startswith(" REGRESSION  1.1.0 is slower than 1.0.0")
+    assert printed(regression(), 100).splitlines()[0].startswith(" REGRESSION  1.1.0 is worse than 1.0.0")
 
 
 def test_columns_align() -> None:

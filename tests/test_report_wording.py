@@ -67,7 +67,7 @@ def test_decimals_stay_where_the_side_shows_anyway() -> None:
 def test_a_regression_says_by_how_much_and_where() -> None:
     verdict = distribution("browse", "client_latency", 4.0, lambda p: 0.21 * smooth_step(p, 35, 80), 0.011)
     text = wording.finding(verdict)
-    assert text == "Slower: +21.1 % [+18.0, +24.4] at p80; beyond the zone at p65 to p99."
+    assert text == "Slower: +21.1 % [+16.8, +25.6] at p80; beyond the zone at p65 to p99."
 
 
 def test_percentiles_beyond_the_zone_are_told_as_ranges() -> None:
@@ -100,13 +100,21 @@ def test_what_it_would_take_belongs_to_the_inconclusive_only() -> None:
 
 
 def test_not_comparable_is_told_by_its_reason() -> None:
-    verdict = not_comparable(regression().verdicts[0], "Repeats of client_latency differ by -3.0 %.")
+    verdict = not_comparable(regression().verdicts[0], "repeats of client_latency differ by -3.0 %")
     assert wording.finding(verdict) == "Repeats of client latency differ by −3.0 %."
 
 
 def test_prose_touches_neither_names_nor_commands() -> None:
     text = "run 1.1.0-browse-r02 of rc-1 fell by -4.1 %, see http_error_rate and --limit -5"
     assert wording.prose(text) == "run 1.1.0-browse-r02 of rc-1 fell by −4.1 %, see HTTP error rate and --limit -5"
+
+
+def test_parts_of_sentences_become_sentences() -> None:
+    assert wording.sentence("service_p99 varies by 4.1 %") == "Service p99 varies by 4.1 %."
+    assert wording.sentence("Done.") == "Done."
+    assert wording.sentence("") == ""
+    control = replace(regression().negative_control, status="quiet", message="quiet: its median changed by -0.1 %")
+    assert wording.control_sentence(control) == "Its median changed by −0.1 %."
 
 
 def test_every_metric_and_verdict_has_its_words() -> None:

@@ -17,7 +17,7 @@ from perf_pipeline.report.context import ReportContext
 from perf_pipeline.report.glossary import GLOSSARY
 from perf_pipeline.report.palette import DARK, LIGHT, css_variables, tone_of_answer, tone_of_verdict
 from perf_pipeline.report.picture import chart_css
-from perf_pipeline.report.wording import GLYPHS, MEANINGS, counted, interval_with_units, metric_label, prose
+from perf_pipeline.report.wording import GLYPHS, MEANINGS, control_sentence, counted, metric_label, prose, sentence
 
 _SENTENCES_SHOWN = 5
 """How many sentences of each list stand in the first screen; the others unfold."""
@@ -40,7 +40,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters["prose"] = prose
+_TEMPLATES.filters.update(prose=prose, sentence=sentence)
 
 
 def render(judgement: Judgement, context: ReportContext) -> str:
@@ -68,7 +68,7 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         number_figures=page.number_figures(judgement),
         control=control,
         control_label=metric_label(control.metric),
-        control_interval=interval_with_units(control.metric, control.low, control.high),
+        control_sentence=control_sentence(control),
         agreement=page.agreement_rows(judgement),
         disagreements=[item for item in judgement.agreement if item.status == "disagree"],
         set_aside=overview.runs_with(judgement, "set aside"),

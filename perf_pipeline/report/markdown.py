@@ -17,14 +17,15 @@ from perf_pipeline.report.wording import (
     baseline_to_candidate,
     change_text,
     change_unit,
+    control_sentence,
     counted,
-    interval_with_units,
     listed,
     metric_heading,
     metric_label,
     percentile_label,
     plural,
     prose,
+    sentence,
     verdict_word,
     zone,
 )
@@ -71,10 +72,8 @@ def _rendered(judgement: Judgement, context: ReportContext, *, with_equivalent: 
 
 def _control(judgement: Judgement) -> str:
     control = judgement.negative_control
-    interval = interval_with_units(control.metric, control.low, control.high)
-    known = "" if interval == UNKNOWN else f" ({interval})"
-    text = f"Negative control: **{control.status}**, {_text(metric_label(control.metric))}{known}."
-    text = f"{text} {_text(prose(control.message))}".rstrip()
+    text = f"Negative control: **{control.status}**, {_text(metric_label(control.metric))}."
+    text = f"{text} {_text(control_sentence(control))}".rstrip()
     return f"> [!WARNING]\n> {text}" if control.status == "moved" else text
 
 
@@ -97,7 +96,7 @@ def _verdicts(judgement: Judgement, *, with_equivalent: bool) -> list[str]:
     if not judged:
         blocks.append("No metric was judged in any scenario.")
     for metric, reason in absent.items():
-        blocks.append(f"{_text(metric_label(metric))} was not measured. {_text(prose(reason))}".rstrip())
+        blocks.append(f"{_text(metric_label(metric))} was not measured. {_text(sentence(reason))}".rstrip())
     return blocks
 
 
@@ -129,15 +128,17 @@ def _reasons(judgement: Judgement) -> list[str]:
         where = [
             f"{_text(scenario)}: {_text(listed(list(map(metric_label, names))))}" for scenario, names in places.items()
         ]
-        items.append(f"- {'; '.join(where)}. {_text(prose(reason))}")
+        items.append(f"- {'; '.join(where)}. {_text(sentence(reason))}")
     return ["### Not comparable\n\n" + "\n".join(items)] if items else []
 
 
 def _runs(judgement: Judgement) -> list[str]:
-    items = [f"`{_code(run.run_id)}`: {_text(prose(run.reason))}" for run in overview.runs_with(judgement, "set aside")]
+    items = [
+        f"`{_code(run.run_id)}`: {_text(sentence(run.reason))}" for run in overview.runs_with(judgement, "set aside")
+    ]
     for run in overview.runs_with(judgement, "metric dropped"):
         lost = ", ".join(map(metric_label, run.dropped_metrics))
-        items.append(f"`{_code(run.run_id)}` lost {_text(lost)}: {_text(prose(run.reason))}")
+        items.append(f"`{_code(run.run_id)}` lost {_text(lost)}: {_text(sentence(run.reason))}")
     heading = f"### Runs\n\n{overview.runs_sentence(judgement).capitalize()}."
     if not items:
         return [heading]

@@ -35,8 +35,8 @@ from perf_pipeline.report.wording import (
     percentile_label,
     plural,
     pooled_label,
-    prose,
     quantity,
+    sentence,
     signed,
     verdict_word,
     what_it_would_take,
@@ -310,8 +310,8 @@ def _facts(verdict: Verdict, sides: Sequence[Agreement]) -> tuple[tuple[str, str
     """(label, value) of what else is known about a verdict; what does not exist is left out."""
     freedom = f", {verdict.df:.1f} degrees of freedom" if finite(verdict.df) is not None else ""
     facts = [
-        ("Why", "" if prose(verdict.reason) in finding(verdict) else prose(verdict.reason)),
-        ("What it would take", what_it_would_take(verdict)),
+        ("Why", "" if sentence(verdict.reason) in finding(verdict) else sentence(verdict.reason)),
+        ("What it would take", "" if "would settle" in verdict.reason else what_it_would_take(verdict)),
         ("Baseline → candidate", "" if verdict.percentiles else baseline_to_candidate(verdict)),
         ("Zone", zone(verdict.metric, verdict.zone_low, verdict.zone_high)),
         ("Smallest detectable change", edge(verdict.metric, verdict.smallest_detectable)),

@@ -108,7 +108,7 @@ def _shift_axis(verdict: Verdict, points: Sequence[PercentileChange], bottom: fl
     low, high = min([1.45 * zone_low, *ends]), max([1.45 * zone_high, *ends])
     room = 0.6 * (high - low)
     low, high = max(low - room, min([low, *bands])), min(high + room, max([high, *bands]))
-    margin = 0.04 * (high - low)
+    margin = 0.04 * (high - low) or 0.01
     return Axis(low - margin, high + margin, bottom, top)
 
 

@@ -20,11 +20,12 @@ from perf_pipeline.report.wording import (
     baseline_to_candidate,
     change_text,
     change_unit,
-    interval_with_units,
+    control_sentence,
     listed,
     metric_label,
     percentile_label,
     prose,
+    sentence,
     verdict_word,
     zone,
 )
@@ -99,8 +100,9 @@ class _TerminalReport:
         yield from _matrix(judgement, options.max_width)
         if reasons := _reasons(judgement):
             yield from bulleted("Not comparable", reasons)
-        if absent := overview.absent_metrics(judgement):
-            yield from bulleted("Not measured", [f"{metric_label(name)}: {reason}" for name, reason in absent.items()])
+        for metric, reason in overview.absent_metrics(judgement).items():
+            yield Text()
+            yield Text(f"{metric_label(metric)} was not measured. {sentence(reason)}")
         yield from bulleted(f"Gate 1, {overview.runs_sentence(judgement)}", _runs(judgement))
         if self.context.reproduce:
             yield Text()
@@ -112,13 +114,11 @@ class _TerminalReport:
 
 def _control(judgement: Judgement) -> Text:
     control = judgement.negative_control
-    interval = interval_with_units(control.metric, control.low, control.high)
-    known = "" if interval == UNKNOWN else f" ({interval})"
     style = {"moved": "bold red", "quiet": "green"}.get(control.status, "yellow")
     return Text.assemble(
         "Negative control: ",
         (control.status, style),
-        f", {metric_label(control.metric)}{known}. {prose(control.message)}",
+        f", {metric_label(control.metric)}. {control_sentence(control)}",
     )
 
 
@@ -196,15 +196,15 @@ def _reasons(judgement: Judgement) -> list[str]:
     items = []
     for reason, places in overview.why_not_comparable(judgement).items():
         where = [f"{scenario}: {listed(list(map(metric_label, names)))}" for scenario, names in places.items()]
-        items.append(f"{'; '.join(where)}. {reason}")
+        items.append(f"{'; '.join(where)}. {sentence(reason)}")
     return items
 
 
 def _runs(judgement: Judgement) -> list[str]:
     """The runs that are missing from the comparison, wholly or for some metrics, each with the reason."""
-    runs = [f"{run.run_id} set aside: {run.reason}" for run in overview.runs_with(judgement, "set aside")]
+    runs = [f"{run.run_id} set aside: {sentence(run.reason)}" for run in overview.runs_with(judgement, "set aside")]
     for run in overview.runs_with(judgement, "metric dropped"):
-        runs.append(f"{run.run_id} lost {', '.join(map(metric_label, run.dropped_metrics))}: {run.reason}")
+        runs.append(f"{run.run_id} lost {', '.join(map(metric_label, run.dropped_metrics))}: {sentence(run.reason)}")
     if len(runs) <= _RUNS_SHOWN:
         return runs
     return [*runs[:_RUNS_SHOWN], f"and {len(runs) - _RUNS_SHOWN} more; the HTML report and the JSON list them all"]

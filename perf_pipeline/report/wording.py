@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, ERROR_RATES, NEGATIVE_CONTROL
-from perf_pipeline.gates.findings import PercentileChange, Pooled, Verdict, VerdictName
+from perf_pipeline.gates.findings import NegativeControl, PercentileChange, Pooled, Verdict, VerdictName
 
 UNKNOWN = "–"
 """Stands where a number does not exist."""
@@ -63,7 +63,18 @@ def metric_heading(metric: str) -> str:
 
 def prose(text: str) -> str:
     """A sentence of the gates as a reader expects it: metrics by their label, and a minus sign that is not a hyphen."""
-    return _MINUS.sub("−", _METRIC_NAMES.sub(lambda match: _LABELS[match[0]], text))
+    return _MINUS.sub("−", _METRIC_NAMES.sub(lambda found: _capital(_LABELS[found[0]], found.start() == 0), text))
+
+
+def sentence(text: str) -> str:
+    """A message or a reason of the gates, which are parts of sentences, as a sentence of its own."""
+    whole = _capital(prose(text.strip()), True)
+    return whole if not whole or whole[-1] in ".!?" else f"{whole}."
+
+
+def control_sentence(control: NegativeControl) -> str:
+    """What the negative control did, without the word of its status, which stands beside it."""
+    return sentence(control.message.removeprefix(f"{control.status}: "))
 
 
 def is_distribution(metric: str) -> bool:
@@ -192,9 +203,9 @@ def side_of_zone(low: float, high: float, verdict: Verdict) -> str:
 def finding(verdict: Verdict) -> str:
     """What the verdict says, in one sentence that starts with the finding itself and never repeats the word."""
     if verdict.absent:
-        return prose(verdict.reason) or "The plan names no source for this metric."
+        return sentence(verdict.reason) or "The plan names no source for this metric."
     if verdict.verdict == "not comparable" or finite(verdict.low) is None or finite(verdict.high) is None:
-        return prose(verdict.reason) or "No interval could be computed."
+        return sentence(verdict.reason) or "No interval could be computed."
     text = change_text(verdict)
     at = f" at {percentile_label(verdict.deciding_percentile)}" if percentile_label(verdict.deciding_percentile) else ""
     if verdict.verdict in ("regression", "improvement"):
@@ -243,10 +254,10 @@ def _open_question(verdict: Verdict, at: str) -> str:
     ends = [finite(value) for value in (verdict.low, verdict.high, verdict.zone_low, verdict.zone_high)]
     low, high, zone_low, zone_high = ends
     if low is None or high is None or zone_low is None or zone_high is None:
-        return prose(verdict.reason)
+        return sentence(verdict.reason)
     crossed = [edge(verdict.metric, limit) for limit in (zone_low, zone_high) if low < limit < high]
     if not crossed:
-        return prose(verdict.reason)
+        return sentence(verdict.reason)
     between = f"Somewhere between {change(verdict.metric, low)} and {change(verdict.metric, high)}{at}"
     return f"{between}; the zone ends at {listed(crossed)}."
 
@@ -269,6 +280,10 @@ def _percentiles_beyond(verdict: Verdict) -> str:
             ranges[-1].append(percentile_label(point.p))
         before = now
     return listed([group[0] if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in ranges]) if ranges else ""
+
+
+def _capital(text: str, wanted: bool) -> str:
+    return text[:1].upper() + text[1:] if wanted else text
 
 
 def _default_decimals(metric: str) -> int:
