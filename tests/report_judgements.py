@@ -69,7 +69,7 @@ def regression() -> Judgement:
         verdicts,
         answer_headline=(
             "regression",
-            "1.1.0 is worse than 1.0.0: service_latency at p80 in browse +23.6 % (+21.0 % to +26.3 %);"
+            "1.1.0 is worse than 1.0.0: service_latency at p80 in browse +23.6 % (+20.1 % to +27.3 %);"
             " 4 of 10 comparisons regressed.",
         ),
         runs=with_troubles(runs_of(("browse", "products"))),
