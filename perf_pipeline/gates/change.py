@@ -24,9 +24,7 @@ from perf_pipeline.gates.findings import Agreement, RunValidity
 from perf_pipeline.gates.log_change import compare_logs
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.rate_change import compare_rates
-from perf_pipeline.gates.samples import SampleKey, metric_of
-
-Usable = Mapping[SampleKey, Sequence[tuple[str, Sample]]]
+from perf_pipeline.gates.samples import SampleKey, UsableSamples, metric_of
 
 
 def compare_versions(
@@ -36,7 +34,7 @@ def compare_versions(
     validity: Sequence[RunValidity],
     agreement: Sequence[Agreement],
     environments: EnvironmentFindings,
-    usable: Usable,
+    usable: UsableSamples,
     policy: Policy,
 ) -> tuple[Comparison, ...]:
     """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order."""

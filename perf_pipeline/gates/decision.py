@@ -125,7 +125,7 @@ def _not_known(verdicts: Sequence[Verdict], control: NegativeControl, lopsided: 
             continue
         if open_ones := [verdict for verdict in mine if verdict.verdict == "inconclusive"]:
             yield f"{metric} is inconclusive in {_of_scenarios(open_ones, mine)}: {_takes(open_ones)}."
-        if missing := [verdict for verdict in mine if verdict.verdict == "not comparable"]:
+        if missing := [verdict for verdict in mine if verdict.verdict == "not comparable" and not verdict.absent]:
             example = "" if len(missing) == 1 else f" in {missing[0].scenario}"
             yield f"{metric} could not be compared in {_of_scenarios(missing, mine)};{example} {missing[0].reason}."
     if control.status == "cannot tell":

@@ -135,15 +135,15 @@ def _reason(metric: str, placed: Placement, repeats: int | None) -> str:
         case "equivalent":
             closest = " at every percentile, closest to its edge" if everywhere else ""
             return f"inside the zone of ±{zone}{closest}: {text}"
-        case "inconclusive" if not placed.open.any():
-            return (
-                f"inside the zone of ±{zone} but for what cannot be seen: {_unresolved(metric, placed)}; "
-                "finer buckets would settle it, more repeats would not"
-            )
         case "inconclusive" if placed.above[at] or placed.below[at]:
             return (
                 f"{text} lies beyond the zone of ±{zone} taken alone, but a change that uncertain turns up by chance "
                 f"among all comparisons of the campaign; {outlook(repeats)}"
+            )
+        case "inconclusive" if not placed.open.any():
+            return (
+                f"inside the zone of ±{zone} but for what cannot be seen: {_unresolved(metric, placed)}; "
+                "finer buckets would settle it, more repeats would not"
             )
         case "inconclusive":
             over = _ratio(placed.high[at]) - _ratio(placed.edge)

@@ -4,7 +4,7 @@ What belongs here: how far the repeats of one version, scenario and metric lie a
 repeat that stands apart is named, never dropped. What runs are repeats of each other is decided by Gate 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from perf_pipeline.gates.evidence import (
 )
 from perf_pipeline.gates.findings import Agreement, AgreementStatus
 from perf_pipeline.gates.policy import Policy
-from perf_pipeline.gates.samples import SampleKey
+from perf_pipeline.gates.samples import SampleKey, UsableSamples
 
 WASSERSTEIN = "log Wasserstein distance"
 CV = "coefficient of variation"
@@ -49,9 +49,7 @@ class _Spread:
     within: float | None = None
 
 
-def check_agreement(
-    usable: Mapping[SampleKey, Sequence[tuple[str, Sample]]], keys: Sequence[SampleKey], policy: Policy
-) -> tuple[Agreement, ...]:
+def check_agreement(usable: UsableSamples, keys: Sequence[SampleKey], policy: Policy) -> tuple[Agreement, ...]:
     """Check the repeats of each version, scenario and metric in `keys`; those without a usable run have 0 repeats."""
     return tuple(_agreement(key, usable.get(key, ()), policy) for key in keys)
 

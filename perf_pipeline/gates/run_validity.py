@@ -108,7 +108,7 @@ def _achieved_rate(run: RunEvidence, limits: RunValidityLimits) -> RunCheck:
     status: CheckStatus = "pass" if abs(deviation) <= rule.max_deviation + 1e-9 else "fail"
     message = (
         f"reached {achieved:.4g} of {target:.4g} requests/s "
-        f"({wording.change('', deviation)}; limit {wording.share(rule.max_deviation)})"
+        f"({wording.ratio(deviation)}; limit {wording.share(rule.max_deviation)})"
     )
     return _checked(ACHIEVED_RATE, None, status, deviation, rule.max_deviation, "ratio", message, rule.on_fail)
 
@@ -210,11 +210,9 @@ def _drift(metric: str, sample: LatencySample | NumberSample, limits: RunValidit
         status = "fail"
     change, low, high = (_ratio(value * rule.per_s) for value in (found.estimate, found.low, found.high))
     verb = {"pass": "is steady", "fail": "is drifting", "cannot tell": "may be drifting"}[status]
-    found_text = f"{wording.change(metric, change)} per {rule.per_s:g} s ({wording.interval(metric, low, high)})"
+    rate = f"{wording.ratio(change)} per {rule.per_s:g} s ({wording.interval(metric, low, high)})"
     value = change if math.isfinite(change) else None
-    return _checked(
-        DRIFT, metric, status, value, rule.zone, unit, f"{metric} {verb}: {found_text}", rule.on_fail[metric]
-    )
+    return _checked(DRIFT, metric, status, value, rule.zone, unit, f"{metric} {verb}: {rate}", rule.on_fail[metric])
 
 
 def _checked(

@@ -5,7 +5,7 @@ follows from the answers is in `run_validity`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +25,9 @@ from perf_pipeline.gates.findings import RunValidity
 
 SampleKey: TypeAlias = tuple[str, str, str]
 """version, scenario, metric"""
+
+UsableSamples: TypeAlias = Mapping[SampleKey, Sequence[tuple[str, Sample]]]
+"""The (run_id, sample) pairs of each version, scenario and metric that Gate 1 lets through, sorted by run_id."""
 
 
 def metric_of(run: RunEvidence, metric: str) -> Sample:
@@ -51,10 +54,8 @@ def fault_of(metric: str, sample: Sample) -> str | None:
     return None if finite and not np.isnan(sample.log_bucket_width).any() else "some percentiles have no value"
 
 
-def usable_samples(
-    runs: Iterable[RunEvidence], validity: Iterable[RunValidity]
-) -> dict[SampleKey, list[tuple[str, Sample]]]:
-    """What Gate 1 lets through: by version, scenario and metric the (run_id, sample) pairs, sorted by run_id."""
+def usable_samples(runs: Iterable[RunEvidence], validity: Iterable[RunValidity]) -> UsableSamples:
+    """What Gate 1 lets through."""
     usable: dict[SampleKey, list[tuple[str, Sample]]] = {}
     found = {finding.run_id: finding for finding in validity}
     for run in sorted(runs, key=lambda one: one.run_id):

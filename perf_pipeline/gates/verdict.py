@@ -17,7 +17,7 @@ from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.pooled import judge_negative_control, pool
 from perf_pipeline.gates.repeat_agreement import check_agreement
 from perf_pipeline.gates.run_validity import check_runs
-from perf_pipeline.gates.samples import metric_of, usable_samples
+from perf_pipeline.gates.samples import SampleKey, metric_of, usable_samples
 
 
 class QuestionError(ValueError):
@@ -40,17 +40,8 @@ def judge(evidence: Sequence[RunEvidence], baseline: str, candidate: str, policy
     environments = compare_environments(runs, baseline, candidate, policy.run_validity.environment.ignored_keys)
     validity = check_runs(runs, environments, policy)
     usable = usable_samples(runs, validity)
-    keys = [
-        (version, scenario, metric)
-        for scenario in sorted({run.scenario for run in runs})
-        for metric in METRICS
-        for version in (baseline, candidate)
-        if _asked_for(runs, version, scenario, metric)
-    ]
-    agreement = check_agreement(usable, keys, policy)
-    comparisons = compare_versions(
-        runs, baseline, candidate, validity, agreement, environments, usable, policy
-    )  # fmt: skip
+    agreement = check_agreement(usable, _asked_for(runs, baseline, candidate), policy)
+    comparisons = compare_versions(runs, baseline, candidate, validity, agreement, environments, usable, policy)
     verdicts = tuple(comparison.verdict for comparison in comparisons)
     pooled = pool(comparisons, policy)
     control = judge_negative_control(comparisons, policy)
@@ -79,10 +70,21 @@ def _check_question(evidence: Sequence[RunEvidence], baseline: str, candidate: s
         raise QuestionError(f"several runs are called {wording.named(sorted(twice))}", versions)
 
 
-def _asked_for(runs: Sequence[RunEvidence], version: str, scenario: str, metric: str) -> bool:
-    """Whether any run of the version in the scenario has a source for the metric."""
-    samples = [metric_of(run, metric) for run in runs if run.version == version and run.scenario == scenario]
-    return any(not (isinstance(sample, Missing) and sample.absent) for sample in samples)
+def _asked_for(runs: Sequence[RunEvidence], baseline: str, candidate: str) -> list[SampleKey]:
+    """The versions, scenarios and metrics for which some run has a source, in reading order."""
+    asked = {
+        (run.version, run.scenario, metric)
+        for run in runs
+        for metric in METRICS
+        if not (isinstance(sample := metric_of(run, metric), Missing) and sample.absent)
+    }
+    return [
+        key
+        for scenario in sorted({run.scenario for run in runs})
+        for metric in METRICS
+        for version in (baseline, candidate)
+        if (key := (version, scenario, metric)) in asked
+    ]
 
 
 def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -> Iterator[str]:

@@ -11,8 +11,11 @@ from perf_pipeline.gates.evidence import ERROR_RATES
 
 def change(metric: str, value: float) -> str:
     """A change of a metric: `+3.1 %`, or `+0.08 points` for an error rate, whose changes are differences of shares."""
-    if metric in ERROR_RATES:
-        return f"{_significant(100 * value)} points"
+    return f"{_significant(100 * value)} points" if metric in ERROR_RATES else ratio(value)
+
+
+def ratio(value: float) -> str:
+    """A ratio minus 1: `-2.1 %`."""
     return f"{_one_decimal(100 * value)} %"
 
 
