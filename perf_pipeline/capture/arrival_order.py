@@ -1,0 +1,136 @@
+"""Accepted requests of an hour in order of arrival, each request id once, in bounded memory.
+
+What belongs here: sorting and deduplicating tables with the schema `sieve.ACCEPTED`. Log lines come in order of
+completion, shuffled by buffers and shippers, and everything before the object store is at-least-once. Rows are gathered
+and sorted; when there are many, they go to a file in a working folder, and windows of all files are merged at the end.
+What stays in memory is one gathering, one window, and 8 bytes a request.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from perf_pipeline.capture.lines import Positions
+from perf_pipeline.capture.sieve import ACCEPTED
+
+_GATHERED = ACCEPTED.insert(0, pa.field("place", pa.int64(), nullable=False))
+_LINE_BITS = 32
+
+
+class ArrivalOrder:
+    """Takes the accepted requests of each object, and gives them back in order of arrival."""
+
+    def __init__(self, folder: Path, run_rows: int = 1_000_000) -> None:
+        """Keep full runs as files in `folder`; a run is full with `run_rows` rows."""
+        self._folder = folder
+        self._run_rows = run_rows
+        self._gathered: list[pa.Table] = []
+        self._gathered_rows = 0
+        self._runs: list[Path] = []
+        self._id_heads: list[NDArray[np.uint64]] = []
+
+    def add(self, number: int, accepted: pa.Table) -> None:
+        """Take the accepted requests of the object with this number, from 0; lower numbers come first."""
+        place = np.int64(number << _LINE_BITS) + accepted["line"].to_numpy()
+        self._gathered.append(accepted.add_column(0, _GATHERED.field("place"), pa.array(place)))
+        self._gathered_rows += len(accepted)
+        self._id_heads.append(_id_words(accepted)[:, 0].copy())
+        if self._gathered_rows >= self._run_rows:
+            self._write_run()
+
+    def _write_run(self) -> None:
+        run = self._take_gathered()
+        path = self._folder / f"run-{len(self._runs)}.arrow"
+        with pa.ipc.new_file(path, run.schema) as writer:
+            writer.write_table(run)
+        self._runs.append(path)
+
+    def _take_gathered(self) -> pa.Table:
+        tables, self._gathered, self._gathered_rows = self._gathered, [], 0
+        table = pa.concat_tables(tables) if tables else _GATHERED.empty_table()
+        return _sorted(table.unify_dictionaries().combine_chunks())
+
+    def merge(self, window_rows: int) -> "Merged":
+        """All requests taken so far, each request id once; to be read in windows of about `window_rows` rows."""
+        runs = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in self._runs]
+        runs.append(self._take_gathered())
+        return Merged(runs, self._duplicates(runs), window_rows)
+
+    def _duplicates(self, runs: list[pa.Table]) -> Positions:
+        """The places of all requests whose request id came before, sorted."""
+        heads = np.sort(np.concatenate([np.zeros(0, np.uint64), *self._id_heads]))
+        doubled = np.unique(heads[1:][heads[1:] == heads[:-1]])
+        if not len(doubled):
+            return np.zeros(0, np.int64)
+        words, places = [], []
+        for run in runs:
+            run_words = _id_words(run)
+            suspects = np.isin(run_words[:, 0], doubled)
+            words.append(run_words[suspects])
+            places.append(run["place"].to_numpy()[suspects])
+        ids, place = np.concatenate(words), np.concatenate(places)
+        order = np.lexsort((place, ids[:, 1], ids[:, 0]))
+        ids, place = ids[order], place[order]
+        return np.sort(place[1:][(ids[1:] == ids[:-1]).all(axis=1)])
+
+
+class Merged:
+    """Sorted runs, read as one."""
+
+    def __init__(self, runs: list[pa.Table], duplicates: Positions, window_rows: int) -> None:
+        """Leave out the requests whose places are in `duplicates`."""
+        self._runs = runs
+        self._window_rows = window_rows
+        self.duplicates = duplicates
+        """Places of the requests that are left out, sorted; see `places_to_lines`."""
+
+    def windows(self) -> Iterator[pa.Table]:
+        """Tables with schema `sieve.ACCEPTED`, each sorted by arrival and request id.
+
+        No request of a window arrived before one of an earlier window.
+        """
+        arrivals = [run["arrival_ms"].to_numpy() for run in self._runs]
+        cuts = np.unique(np.sort(np.concatenate(arrivals))[self._window_rows :: self._window_rows])
+        starts = [0] * len(arrivals)
+        for cut in [*cuts.tolist(), None]:
+            ends = [len(arrival) if cut is None else int(np.searchsorted(arrival, cut)) for arrival in arrivals]
+            parts = [run.slice(start, end - start) for run, start, end in zip(self._runs, starts, ends, strict=True)]
+            starts = ends
+            window = parts[0]
+            if len(parts) > 1:
+                window = _sorted(pa.concat_tables(parts).unify_dictionaries().combine_chunks())
+            if len(self.duplicates):
+                window = window.filter(pa.array(np.isin(window["place"].to_numpy(), self.duplicates, invert=True)))
+            if len(window):
+                yield window.drop_columns("place")
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """The rows by arrival, and by request id where several arrived in one millisecond."""
+    arrival = table["arrival_ms"].to_numpy()
+    order = np.argsort(arrival, kind="stable")
+    same = np.diff(arrival[order]) == 0
+    tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
+    if same.any():
+        # Few rows are tied: only they are looked at again.
+        rows = order[tied]
+        words = _id_words(table)[rows]
+        order[tied] = rows[np.lexsort((words[:, 1], words[:, 0], arrival[rows]))]
+    return table.take(pa.array(order))
+
+
+def places_to_lines(places: Positions) -> tuple[Positions, Positions]:
+    """The numbers of the objects, and of the lines in them, both from 0, that places stand for."""
+    return places >> _LINE_BITS, places & (2**_LINE_BITS - 1)
+
+
+def _id_words(table: pa.Table) -> NDArray[np.uint64]:
+    """The request ids as rows of two big-endian words, so that they sort as their text does."""
+    if not len(table):
+        return np.zeros((0, 2), np.uint64)
+    ids = table["request_id"].combine_chunks()
+    start = 16 * ids.offset
+    return np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), start).astype(np.uint64).reshape(-1, 2)

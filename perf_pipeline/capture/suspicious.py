@@ -1,0 +1,43 @@
+"""What must not be replayed, recognised in decoded text: side effects, credentials, e-mail addresses.
+
+What belongs here: recognising. Which parts of a request are looked at is in `uri` and `query`. Every pattern takes time
+linear in the text, whatever the text is, because the text is what a stranger sent.
+"""
+
+import re
+
+_SIDE_EFFECT = re.compile(
+    r"(?<![a-z])(?=[cdeloprsuvw])(?:log[-_ ]?(?:out|off)|sign[-_ ]?(?:out|off)|unsubscribe|confirm|verify|reset|delete|"
+    r"remove|destroy|deactivate|cancel|revoke|purge|export|download|callback|oauth2?|webhook|poll|stream|websocket)"
+    r"(?:s|ing)?(?![a-z])"
+)
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_NOT_IN_ADDRESS = r"\s@:/?#&;=,<>\"'()\[\]{}"
+# Possessive, and only from where an address can begin: backtracking would cost the square of the length.
+_E_MAIL = re.compile(
+    rf"(?<![^{_NOT_IN_ADDRESS}])[^{_NOT_IN_ADDRESS}]++@[^{_NOT_IN_ADDRESS}.]++(?:\.[^{_NOT_IN_ADDRESS}.]++)+"
+)
+_CREDENTIAL = re.compile(r"eyJ[A-Za-z0-9_-]{4,1000}+\.[A-Za-z0-9_-]{4}|\b(?i:bearer)\s+\S", re.ASCII)
+
+
+def names_side_effect(text: str) -> bool:
+    """Whether a whole word says that a GET changes something, costs much or never ends.
+
+    `deleteAccount` and `delete_account` hold the word delete, `deletedness` does not. The words are those of the
+    reference (capture, section 7) and their near relations.
+    """
+    lower = text.lower()
+    if _SIDE_EFFECT.search(lower):
+        return True
+    return lower != text and _SIDE_EFFECT.search(_CAMEL_CASE.sub("-", text).lower()) is not None
+
+
+def holds_e_mail(text: str) -> bool:
+    """Whether an e-mail address stands anywhere in the text; wide on purpose."""
+    return "@" in text and _E_MAIL.search(text) is not None
+
+
+def holds_credential(text: str) -> bool:
+    """Whether a JWT or the value of an Authorization header stands anywhere in the text."""
+    return _CREDENTIAL.search(text) is not None
