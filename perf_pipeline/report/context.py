@@ -5,8 +5,10 @@ What belongs here: plain text around a judgement, collected from what `judge` ha
 
 from dataclasses import dataclass
 
+from perf_pipeline.gates.evidence import ERROR_RATES
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.judge import Judged
+from perf_pipeline.report.wording import zone
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,17 @@ def _limits(policy: Policy) -> tuple[tuple[str, str], ...]:
     """The limits that a reader wants to see beside the verdicts, each with its unit."""
     validity, agreement, change = policy.run_validity, policy.repeat_agreement, policy.change
     return (
-        ("Zone of a percentile of latency", f"±{change.zone['client_latency']:.0%}"),
-        ("Zone of a number", f"±{change.zone['service_p99']:.0%}"),
-        ("Zone of an error rate", f"±{100 * change.zone['http_error_rate']:.2g} percentage points"),
+        ("Zone of a percentile of latency", _zone("client_latency", change.zone["client_latency"])),
+        ("Zone of a number", _zone("service_p99", change.zone["service_p99"])),
+        ("Zone of an error rate", _zone("http_error_rate", change.zone["http_error_rate"])),
         ("Confidence", f"{change.confidence:.0%}"),
         ("Load within", f"{validity.achieved_rate.max_deviation:.0%} of the target rate"),
         ("Drifting beyond", f"{validity.drift.zone:.0%} per {validity.drift.per_s:g} s"),
         ("Throttled beyond", f"{validity.throttling.max_share:.0%} of CPU periods"),
         ("Repeats of a number agree below", f"{agreement.max_cv:.0%} coefficient of variation"),
     )
+
+
+def _zone(metric: str, size: float) -> str:
+    """The zone of a metric in words: a ratio goes as far down as up when both are multiplied."""
+    return zone(metric, -size if metric in ERROR_RATES else 1 / (1 + size) - 1, size)

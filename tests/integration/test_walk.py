@@ -1,0 +1,186 @@
+"""The whole walk with real parts: the captured log, the demo service, k6, Dagster, DuckDB, the report.
+
+One short comparison is measured once and looked at from several sides; another one is killed and goes on.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from perf_pipeline.files import project_file
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+KEY = "1.0.0__1.1.0"
+COMMAND = [str(Path(sys.executable).with_name("perf-pipeline"))]
+
+
+def short_plan(folder: Path, repeats: int) -> Path:
+    """The demo plan with one scenario and short holds; paths stay those of the demo."""
+    demo = project_file("examples/demo/plan.yaml")
+    plan = yaml.safe_load(demo.read_text())
+    plan["scenarios"] = plan["scenarios"][:1]
+    plan["load"] |= {"warmup_s": 1, "hold_s": 4}
+    plan["schedule"]["repeats"] = repeats
+    plan["capture"]["log"] = str(demo.parent / plan["capture"]["log"])
+    text = yaml.safe_dump(plan).replace("{plan_dir}", str(demo.parent))
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    return path
+
+
+def environ(home: Path) -> dict[str, str]:
+    return os.environ | {"PERF_PIPELINE_HOME": str(home)}
+
+
+def compare(plan: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "compare", str(plan), *arguments], env=environ(home), capture_output=True, text=True, timeout=200
+    )
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
+    folder = tmp_path_factory.mktemp("walk")
+    plan = short_plan(folder, repeats=3)
+    return plan, folder / "home", compare(plan, folder / "home")
+
+
+def test_the_regression_is_found_and_the_report_is_there(
+    walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
+) -> None:
+    _, home, result = walked
+    assert result.returncode == 1, result.stderr
+    assert "regression" in result.stdout.lower()
+    assert "report.html" in result.stdout
+    assert "k6 v" in result.stderr.replace("\n", " ") or "v1." in result.stderr
+    judgement = json.loads((home / "objects" / "reports" / KEY / "judgement.json").read_text())
+    verdicts = {verdict["metric"]: verdict["verdict"] for verdict in judgement["verdicts"]}
+    assert verdicts["client_latency"] == "regression"
+    assert verdicts["upstream_latency"] != "regression"
+    assert [verdict["absent"] for verdict in judgement["verdicts"] if verdict["metric"] == "graphql_error_rate"] == [
+        True
+    ]
+
+
+def test_every_line_of_the_log_is_accounted_for(walked: tuple[Path, Path, subprocess.CompletedProcess[str]]) -> None:
+    _, home, _ = walked
+    objects = home / "objects"
+    manifests = [json.loads(path.read_text()) for path in objects.glob("raw/*/dt=*/hour=*/**/manifest.json")]
+    requests = sum(pq.read_metadata(path).num_rows for path in objects.glob("requests/dt=*/hour=*/*.parquet"))
+    quarantine = sum(pq.read_metadata(path).num_rows for path in objects.glob("quarantine/dt=*/hour=*/*.parquet"))
+    assert sum(manifest["lines"] for manifest in manifests) == requests + quarantine
+    assert requests > 5000 and quarantine > 500
+
+
+def test_tokens_stand_in_one_column_and_nowhere_else(
+    walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
+) -> None:
+    """No token, nor the part of one that makes it valid, in any other file or in anything that was printed."""
+    _, home, result = walked
+    (parquet,) = (home / "objects").glob("requests/dt=*/hour=*/*.parquet")
+    table = pq.read_table(parquet)
+    tokens = set(table["token"].to_pylist())
+    signatures = {token.rpartition(".")[2].encode() for token in tokens}
+    header = next(iter(tokens)).partition(".")[0].encode()
+    places = [path for path in home.rglob("*") if path.is_file() and path != parquet]
+    assert len(places) > 30
+    for path in places:
+        content = path.read_bytes()
+        assert header not in content, path
+    assert not any(signature in (result.stdout + result.stderr).encode() for signature in signatures)
+    assert header not in (result.stdout + result.stderr).encode()
+    key = (home / "token_signing_key.pem").read_text().splitlines()[1]
+    assert key not in result.stdout + result.stderr
+    assert (home / "token_signing_key.pem").stat().st_mode & 0o077 == 0
+
+
+def test_the_warehouse_answers(walked: tuple[Path, Path, subprocess.CompletedProcess[str]]) -> None:
+    _, home, _ = walked
+    with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as database:
+        runs = database.sql("SELECT version, count(*) FROM run GROUP BY ALL ORDER BY ALL").fetchall()
+        matrix = database.sql("SELECT client_latency, graphql_error_rate FROM verdict_matrix").fetchall()
+    assert runs == [("1.0.0", 3), ("1.1.0", 3)]
+    assert matrix == [("regression", "absent")]
+
+
+def test_a_second_time_measures_nothing_and_says_the_same(
+    walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
+) -> None:
+    plan, home, first = walked
+    records = {path: path.stat().st_mtime_ns for path in (home / "objects" / "runs").rglob("run.json")}
+    began = time.monotonic()
+    second = compare(plan, home)
+    assert time.monotonic() - began < 60
+    assert second.returncode == first.returncode
+    assert second.stdout == first.stdout
+    assert records == {path: path.stat().st_mtime_ns for path in (home / "objects" / "runs").rglob("run.json")}
+
+
+def test_runs_can_be_judged_without_dagster_and_under_another_policy(
+    walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
+) -> None:
+    _, home, _ = walked
+    runs = home / "objects" / "runs" / KEY
+    arguments = ["judge", str(runs), "--baseline", "1.0.0", "--candidate", "1.1.0", "--policy", "v2.18", "--json"]
+    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
+    assert result.returncode in (0, 1), result.stderr
+    assert json.loads(result.stdout)["policy"]["name"] == "v2.18"
+
+
+def test_a_changed_plan_is_never_mixed_with_what_was_measured(
+    walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
+) -> None:
+    plan, home, _ = walked
+    changed = yaml.safe_load(plan.read_text())
+    changed["scenarios"][0]["rate_per_s"] += 1
+    plan.with_name("changed.yaml").write_text(yaml.safe_dump(changed))
+    result = compare(plan.with_name("changed.yaml"), home)
+    assert result.returncode == 2
+    assert "--fresh" in result.stderr and "Traceback" not in result.stderr
+
+
+def descendants_of(home: Path) -> list[psutil.Process]:
+    """Processes that were started for this home, whoever their parent is by now."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("PERF_PIPELINE_HOME") == str(home) and process.pid != os.getpid():
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda how: how.name)
+def test_a_killed_campaign_leaves_nothing_running_and_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+    plan, home = short_plan(tmp_path, repeats=2), tmp_path / "home"
+    process = subprocess.Popen(
+        [*COMMAND, "compare", str(plan)], env=environ(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    runs = home / "objects" / "runs" / KEY
+    deadline = time.monotonic() + 90
+    while not list(runs.glob("*/run.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(2.5)  # into the second run: its programs are up
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    time.sleep(1)
+    assert descendants_of(home) == []
+    measured = {path: path.stat().st_mtime_ns for path in runs.glob("*/run.json")}
+    assert 1 <= len(measured) < 4
+    assert not list(home.rglob("*.env")), "nothing of the interrupted run lies about"
+    result = compare(plan, home)
+    assert result.returncode in (0, 1), result.stderr
+    assert len(list(runs.glob("*/run.json"))) == 4
+    assert measured.items() <= {path: path.stat().st_mtime_ns for path in runs.glob("*/run.json")}.items()
