@@ -96,6 +96,7 @@ def test_k6_sees_no_settings_that_were_made_for_other_tests(tmp_path: Path) -> N
         "K6_CSV_TIME_FORMAT": "unix_micro",
         "K6_CSV_SAVE_INTERVAL": "100ms",
         "K6_AUTO_EXTENSION_RESOLUTION": "false",
+        "GOGC": "400",
         "REPLAY_CONFIG": str(tmp_path / "replay.json"),
         "GOMAXPROCS": "1",
     }

@@ -54,7 +54,8 @@ class LocalEnvironment:
     def service_digest(self, version: str, scenario: ScenarioSection) -> str:
         """Hash of the service's command and variables (placeholders of the run left open), program and source files.
 
-        Source files are all files in the folder of each word of the command that names a file below the plan's folder.
+        Source files are those that a word of the command names below the plan's folder, each with all files of its own
+        folder, unless that is the plan's, where much else may lie.
         """
         return _digest(self._plan.environment.service, self._plan.folder, version, scenario.env)
 
@@ -221,11 +222,10 @@ def _digest(section: ProcessSection, folder: Path, version: str, scenario_env: M
     program = shutil.which(words[0], path=os.environ.get("PATH"))
     files = {Path(program)} if program else set()
     for word in words:
-        path = folder / word
-        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-            files.update(
-                found for found in path.parent.rglob("*") if found.is_file() and "__pycache__" not in found.parts
-            )
+        path = (folder / word).resolve()
+        if path.is_file() and path.is_relative_to(folder.resolve()):
+            beside = path.parent.rglob("*") if path.parent != folder.resolve() else [path]
+            files.update(found for found in beside if found.is_file() and "__pycache__" not in found.parts)
     for name, content in sorted((file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files):
         digest.update(f"\0file {name} {content}".encode())
     return digest.hexdigest()[:16]

@@ -1,0 +1,175 @@
+"""A campaign measures what is missing, in the stored order, and never mixes what must not be mixed."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf_pipeline.errors import InputError
+from perf_pipeline.lab import campaign as campaign_module
+from perf_pipeline.lab import lock
+from perf_pipeline.lab.campaign import CampaignReport, run_campaign
+from perf_pipeline.lab.run import Campaign
+from perf_pipeline.lab.run_directory import Hold, RunRecord
+from perf_pipeline.plan import Plan
+from perf_pipeline.replay.k6 import K6
+from perf_pipeline.replay.schedule import PlannedRun, schedule_runs
+from perf_pipeline.replay.workload import Workload, freeze_workload
+from perf_pipeline.storage import LocalObjectStore
+from tests.captured_requests import captured, small_plan, store_hour
+
+PREFIX = "runs/1.0__1.1"
+
+
+class Lab:
+    """A lab whose runs take no time; each writes the record that a real one would."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = LocalObjectStore(tmp_path / "store")
+        store_hour(self.store, captured(10))
+        self.plan = small_plan(tmp_path / "plan")
+        self.measured: list[str] = []
+        self.failing: dict[str, str | BaseException] = {}
+        monkeypatch.setattr(campaign_module, "find_k6", lambda: K6(Path("/k6"), (1, 1, 0), "a stub"))
+        monkeypatch.setattr(campaign_module, "run_once", self.run_once)
+        monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
+
+    def run_once(self, campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
+        failure = self.failing.get(planned.run_id)
+        if isinstance(failure, BaseException):
+            raise failure
+        self.measured.append(planned.run_id)
+        record = RunRecord(
+            run_id=planned.run_id, version=planned.version, scenario=planned.scenario, repeat=planned.repeat,
+            target_rate_per_s=20, hold=Hold(start=1, end=5), workload=campaign.workload.hash, plan=campaign.plan.hash,
+            service_digest=campaign.environment.service_digest(planned.version, campaign.plan.scenarios[0]),
+            status="failed" if failure else "complete", failure=failure,
+        )  # fmt: skip
+        (folder / "run.json").write_text(record.model_dump_json())
+        return record
+
+    def measure(self, plan: Plan | None = None, workload: Workload | None = None) -> CampaignReport:
+        plan = plan or self.plan
+        return run_campaign(
+            self.store, plan, "1.0", "1.1", workload or freeze_workload(self.store, plan), {}, "PUBLIC KEY"
+        )
+
+    @property
+    def order(self) -> list[str]:
+        return [run.run_id for run in schedule_runs(self.plan, "1.0", "1.1")]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    return Lab(tmp_path, monkeypatch)
+
+
+def test_all_runs_are_measured_in_the_order_that_is_stored(lab: Lab) -> None:
+    report = lab.measure()
+    assert lab.measured == lab.order == list(report.measured)
+    assert (report.comparison, report.found, report.failed) == ("1.0__1.1", (), {})
+    assert report.k6 == "v1.1.0, a stub"
+    stored = json.loads(lab.store.get(f"{PREFIX}/schedule.json"))
+    assert [run["run_id"] for run in stored["runs"]] == lab.order
+    assert (stored["plan"], stored["seed"]) == (lab.plan.hash, 5)
+    assert len(lab.store.keys(PREFIX)) == len(lab.order) + 1
+
+
+@pytest.mark.parametrize("stopped_by", [KeyboardInterrupt(), SystemExit(143), InputError(())])
+def test_a_campaign_that_was_stopped_goes_on_with_what_is_missing(lab: Lab, stopped_by: BaseException) -> None:
+    lab.failing[lab.order[2]] = stopped_by
+    with pytest.raises(type(stopped_by)):
+        lab.measure()
+    assert lab.measured == lab.order[:2]
+    lab.failing.clear()
+    lab.measured.clear()
+    report = lab.measure()
+    assert lab.measured == lab.order[2:] == list(report.measured)
+    assert list(report.found) == lab.order[:2]
+    lab.measured.clear()
+    assert lab.measure().measured == ()
+    assert lab.measured == []
+
+
+def test_a_failed_run_is_recorded_and_not_repeated(lab: Lab) -> None:
+    lab.failing[lab.order[1]] = "the service ended by signal 9"
+    assert lab.measure().failed == {lab.order[1]: "the service ended by signal 9"}
+    lab.failing.clear()
+    lab.measured.clear()
+    report = lab.measure()
+    assert (report.measured, report.failed) == ((), {lab.order[1]: "the service ended by signal 9"})
+
+
+def test_three_failures_in_a_row_stop_the_campaign(lab: Lab) -> None:
+    lab.failing = dict.fromkeys(lab.order, "k6 ended with exit code 104: its options are invalid")
+    with pytest.raises(
+        InputError, match=r"3 runs in a row failed, the last one because k6 .*\n    -> read the logs in"
+    ):
+        lab.measure()
+    assert lab.measured == lab.order[:3]
+
+
+def other_plan(lab: Lab, tmp_path: Path) -> None:
+    lab.plan = small_plan(tmp_path / "plan", load={"warmup_s": 1, "hold_s": 6})
+
+
+def other_workload(lab: Lab, tmp_path: Path) -> None:
+    store_hour(lab.store, captured(11))
+
+
+def other_build(lab: Lab, tmp_path: Path) -> None:
+    with (tmp_path / "plan/serve.py").open("a") as file:
+        file.write("# another build\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"), [(other_plan, "plan"), (other_workload, "workload"), (other_build, "service_digest")]
+)
+def test_runs_of_another_plan_workload_or_build_are_never_mixed_in(
+    lab: Lab, tmp_path: Path, change: Any, field: str
+) -> None:
+    lab.measure()
+    shutil.rmtree(lab.store.root / PREFIX / lab.order[-1])
+    change(lab, tmp_path)
+    lab.measured.clear()
+    with pytest.raises(InputError) as caught:
+        lab.measure()
+    assert lab.measured == []
+    assert len(caught.value.problems) == len(lab.order) - 1
+    for problem in caught.value.problems:
+        assert problem.what.startswith(f"{field} is ")
+        assert problem.what.count(" would be ") == 1
+        assert problem.remedy.startswith(f"remove {lab.store.root}/{PREFIX} to measure everything afresh")
+
+
+def test_a_run_that_the_plan_does_not_ask_for_is_named(lab: Lab) -> None:
+    lab.measure()
+    folder = lab.store.root / PREFIX
+    record = json.loads((folder / lab.order[0] / "run.json").read_text())
+    shutil.copytree(folder / lab.order[0], folder / "extra")
+    (folder / "extra/run.json").write_text(json.dumps(record | {"run_id": "extra"}))
+    with pytest.raises(InputError, match="it is not among the runs that the plan asks for"):
+        lab.measure()
+
+
+def test_a_record_that_cannot_be_read_is_named_with_the_others(lab: Lab) -> None:
+    lab.measure()
+    for run_id in lab.order[:2]:
+        (lab.store.root / PREFIX / run_id / "run.json").write_text("{")
+    with pytest.raises(InputError) as caught:
+        lab.measure()
+    assert len(caught.value.problems) == 2
+
+
+def test_an_unknown_version_is_named(lab: Lab) -> None:
+    with pytest.raises(InputError, match="unknown version 9"):
+        run_campaign(lab.store, lab.plan, "1.0", "9", freeze_workload(lab.store, lab.plan), {}, "KEY")
+
+
+def test_progress_is_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        lab.measure()
+    assert [run_id for run_id in lab.order if run_id in caplog.text] == lab.order

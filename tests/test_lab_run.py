@@ -1,0 +1,208 @@
+"""The life of a run against a stub k6 that misbehaves: each fault is a failed run with its reason, or an error."""
+
+import csv
+import gzip
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from perf_pipeline.errors import InputError
+from perf_pipeline.lab import run as run_module
+from perf_pipeline.lab.local import LocalEnvironment
+from perf_pipeline.lab.placement import Placement
+from perf_pipeline.lab.run import Campaign, _Announcement, run_once
+from perf_pipeline.lab.run_directory import RunRecord, find_runs, read_record
+from perf_pipeline.plan import Plan
+from perf_pipeline.replay.k6 import K6
+from perf_pipeline.replay.schedule import PlannedRun
+from perf_pipeline.replay.workload import freeze_workload
+from perf_pipeline.storage import LocalObjectStore
+from tests.captured_requests import USERS, captured, small_plan, store_hour
+
+PLANNED = PlannedRun("1.0-all-r01", "1.0", "all", 1, 1, 1, 77)
+TOKENS = {user: f"secret-token-{user}" for user in USERS}
+STUB = """\
+#!{python}
+import os, signal, sys, time
+csv = sys.argv[sys.argv.index("--out") + 1].removeprefix("csv=")
+start = time.time()
+lines = ["metric_name,timestamp,metric_value,scenario", f"hold_start,{{start * 1e6:.0f}},{{start * 1e3:.6f}},hold"]
+{body}
+"""
+WRITE = "open(csv, 'w').write('\\n'.join(lines) + '\\n'); print(f'msg=\"hold_start={start * 1e3:.0f}\"', flush=True)\n"
+
+
+def campaign(tmp_path: Path, body: str, plan: Plan | None = None) -> Campaign:
+    """A campaign whose k6 is a Python script with this body."""
+    plan = plan or small_plan(tmp_path / "plan")
+    store = LocalObjectStore(tmp_path / "store")
+    store_hour(store, captured(40))
+    stub = tmp_path / "k6"
+    stub.write_text(STUB.format(python=sys.executable, body=body))
+    stub.chmod(0o755)
+    environment = LocalEnvironment(plan, "PUBLIC KEY", Placement())
+    k6 = K6(stub, (1, 1, 0), "a stub")
+    return Campaign("1.0__1.1", plan, freeze_workload(store, plan), environment, k6, lambda _users, _until_s: TOKENS)
+
+
+def measure(tmp_path: Path, body: str) -> RunRecord:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    record = run_once(campaign(tmp_path, body), PLANNED, folder)
+    assert read_record(folder) == record
+    assert find_runs(tmp_path / "run") == [folder]
+    return record
+
+
+def private_folders() -> set[Path]:
+    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("perf_pipeline-replay-*"))
+
+
+def test_a_run_directory_says_all_about_the_run(tmp_path: Path) -> None:
+    before = private_folders()
+    record = measure(tmp_path, WRITE + "time.sleep(0.3)")
+    assert record.status == "complete"
+    assert record.failure is None
+    assert record.k6_exit_code == 0
+    assert (record.run_id, record.version, record.scenario, record.repeat) == ("1.0-all-r01", "1.0", "all", 1)
+    assert (record.block, record.position, record.seed, record.target_rate_per_s) == (1, 1, 77, 20)
+    assert record.hold.seconds == pytest.approx(4)
+    assert abs(record.hold.start - time.time()) < 30
+    assert record.environment["k6"] == "v1.1.0"
+    assert record.comparison == "1.0__1.1"
+    assert record.plan and record.workload and record.service_digest
+    folder = tmp_path / "run"
+    assert {path.name for path in folder.iterdir()} == {"run.json", "k6.csv.gz", "series.csv.gz", "logs"}
+    assert {path.name for path in (folder / "logs").iterdir()} == {"k6.log", "service.log"}
+    with gzip.open(folder / "series.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    assert {json.loads(row["labels"])["job"] for row in rows} == {"service", "load"}
+    answered = [float(row["value"]) for row in rows if row["name"] == "answered_total"]
+    assert answered == sorted(answered)
+    assert len(answered) >= 2
+    assert private_folders() == before
+
+
+def test_no_token_is_in_anything_that_stays(tmp_path: Path) -> None:
+    body = WRITE + "import json\nprint(open(os.environ['REPLAY_CONFIG']).read()[:20], sorted(os.environ))"
+    measure(tmp_path, body)
+    for path in (tmp_path / "run").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            data = gzip.decompress(data) if path.suffix == ".gz" else data
+            assert b"secret-token" not in data
+
+
+def test_tokens_are_asked_for_the_users_of_the_run_until_its_end(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def tokens(users: Any, until_s: float) -> dict[str, str]:
+        asked.append((list(users), until_s - time.time()))
+        return TOKENS
+
+    made = campaign(tmp_path, WRITE)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run_once(Campaign(made.comparison, made.plan, made.workload, made.environment, made.k6, tokens), PLANNED, folder)
+    ((users, for_s),) = asked
+    assert users == sorted(USERS)
+    assert 1 + 4 + 5 < for_s < 90
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "failure"),
+    [
+        (
+            "print('cannot'); sys.exit(107)",
+            107,
+            "exit code 107: the script threw an exception; its last lines:\ncannot",
+        ),
+        (WRITE + "sys.exit(109)", 109, "k6 ended with exit code 109: k6 itself crashed"),
+        (WRITE + "os.kill(os.getpid(), signal.SIGKILL)", -9, "k6 was ended by SIGKILL"),
+        ("pass", 0, "k6 ended before the hold began"),
+        ("open(csv, 'w').write(lines[0] + '\\n' + lines[1][:12])", 0, "k6 ended before the hold began"),
+        ("open(csv, 'w')", 0, "k6 ended before the hold began"),
+    ],
+)
+def test_a_k6_that_fails_makes_a_failed_run_with_its_reason(tmp_path: Path, body: str, code: int, failure: str) -> None:
+    record = measure(tmp_path, body)
+    assert record.status == "failed"
+    assert record.k6_exit_code == code
+    assert failure in str(record.failure)
+    assert record.hold.end >= record.hold.start
+
+
+def test_a_k6_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "_longest_s", lambda _plan: 0.4)
+    record = measure(tmp_path, WRITE + "time.sleep(60)")
+    assert "k6 was still running" in str(record.failure)
+    assert record.k6_exit_code == -signal.SIGTERM
+
+
+def test_a_service_that_dies_in_the_hold_makes_a_failed_run(tmp_path: Path) -> None:
+    kill = (
+        WRITE + "import json, re, urllib.request\n"
+        "target = json.load(open(os.environ['REPLAY_CONFIG']))['target']\n"
+        "import psutil\n"
+        "port = int(target.rpartition(':')[2])\n"
+        "victim = next(p for p in psutil.process_iter() if str(port) in p.cmdline() and p.pid != os.getpid())\n"
+        "victim.kill()\n"
+        "time.sleep(60)"
+    )
+    began = time.monotonic()
+    record = measure(tmp_path, kill)
+    assert record.failure == "the service ended by signal 9"
+    assert record.k6_exit_code == -signal.SIGTERM
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_whatever_is_raised_in_a_run_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    before = private_folders()
+    pids: list[int] = []
+
+    def fail(started: Any, load: Any, *_rest: Any) -> None:
+        pids.extend([started.service.pid, load.pid])
+        raise error
+
+    monkeypatch.setattr(run_module, "_attend", fail)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(error):
+        run_once(campaign(tmp_path, "time.sleep(60)"), PLANNED, tmp_path / "run")
+    assert len(pids) == 2
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert private_folders() == before
+
+
+def test_a_user_without_a_token_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    before = private_folders()
+    made = campaign(tmp_path, WRITE)
+    without = Campaign(made.comparison, made.plan, made.workload, made.environment, made.k6, lambda *_: {})
+    (tmp_path / "run").mkdir()
+    with pytest.raises(InputError, match="2 of the users to replay have none"):
+        run_once(without, PLANNED, tmp_path / "run")
+    assert private_folders() == before
+
+
+def test_the_announcement_is_read_once_when_it_is_whole(tmp_path: Path) -> None:
+    log = tmp_path / "k6.log"
+    announced = _Announcement(log)
+    assert announced.read() is None
+    log.write_text('time="x" level=info msg="hold_sta')
+    assert announced.read() is None
+    with log.open("a") as file:
+        file.write("rt=17960195")
+    assert announced.read() is None
+    with log.open("a") as file:
+        file.write('68252" source=console\n')
+    assert announced.read() == 1796019568.252
+    assert announced.read() is None
