@@ -12,9 +12,9 @@ USER = "8d0f9c1e-3a77-4d4e-9a55-0a2b6a1c0001"
 ROUTES = ["/products", "/products/{id}", "/products/{id}/reviews", "/categories/{name}", "/cart", "/orders/{id}", "/"]
 
 GOOD = {
-    "v": "1", "msec": f"{HOUR_START_S + 60}.250", "rt": "0.042", "rid": "a7b48bfa45ee36f7c7241dcc22728c59", "user": USER,
-    "m": "GET", "uri": "/products/17?page=2", "host": "shop.example.test", "proto": "HTTP/1.1", "st": "200", "ust": "200",
-    "len": "312", "ae": "gzip, br", "ok": "OK", "rate": "1",
+    "v": "1", "msec": f"{HOUR_START_S + 60}.250", "rt": "0.042", "rid": "a7b48bfa45ee36f7c7241dcc22728c59",
+    "user": USER, "m": "GET", "uri": "/products/17?page=2", "host": "shop.example.test", "proto": "HTTP/1.1",
+    "st": "200", "ust": "200", "len": "312", "ae": "gzip, br", "ok": "OK", "rate": "1",
 }  # fmt: skip
 """The fields of a line that is accepted, in the order of the log format."""
 
@@ -59,12 +59,13 @@ _URIS = st.one_of(
     st.sampled_from(
         [
             "/products", "/products/17", "/products/17/reviews", "/cart?", "/", "?x=1", "", "*", "http://evil.test/x",
-            "//evil.test/x", "/\\evil.test", "/%2f%2fevil.test", "/products/%2e%2e", "/products/a%2Fb", "/products/p%zz",
-            "/products?q=a+b&page=3", "/products?q=%", "/products?email=a%40b.example", "/products?token=abc",
-            "/products?q=x&Access-Token=1", "/products#frag?x", "/products?q=a:b", "/logout", "/export/orders",
-            "/products/confirmEmail", "/categories/caf\u00e9", '/products?q="a"', "/products?a@b.example", "/cart?a;b=c",
-            "/products?q=eyJhbGciOiJI.eyJzdWIiOiI", "/categories/a@b.example", "/products/.", "/products/..;x", "/a|b",
-            "/categories/a|b?q={}", "/products?next=%2Fx%3Ftoken%3D1", "/products?q=%2520", "/orders/deadbeef",
+            "//evil.test/x", "/\\evil.test", "/%2f%2fevil.test", "/products/%2e%2e", "/products/a%2Fb",
+            "/products/p%zz", "/products?q=a+b&page=3", "/products?q=%", "/products?email=a%40b.example",
+            "/products?token=abc", "/products?q=x&Access-Token=1", "/products#frag?x", "/products?q=a:b", "/logout",
+            "/export/orders", "/products/confirmEmail", "/categories/caf\u00e9", '/products?q="a"',
+            "/products?a@b.example", "/cart?a;b=c", "/products?q=eyJhbGciOiJI.eyJzdWIiOiI", "/categories/a@b.example",
+            "/products/.", "/products/..;x", "/a|b", "/categories/a|b?q={}", "/products?next=%2Fx%3Ftoken%3D1",
+            "/products?q=%2520", "/orders/deadbeef",
         ]
     ),
     st.text(st.sampled_from("/?#&=%;.:@+|azAZ09_ef2\"'"), max_size=12).map(lambda text: f"/products{text}"),
@@ -97,7 +98,9 @@ def _near_good_line(draw: st.DrawFn) -> bytes:
     made = line(**{key: draw(_VALUES[key]) for key in keys})
     if draw(st.integers(0, 3)) == 0:
         start = draw(st.integers(0, len(made)))
-        inserted = draw(st.sampled_from([b"", b'"', b":", b",", b"\\", b"\xff", b"\t", b" ", b'","', b'":"', b"}", b"\r"]))
+        inserted = draw(
+            st.sampled_from([b"", b'"', b":", b",", b"\\", b"\xff", b"\t", b" ", b'","', b'":"', b"}", b"\r"])
+        )
         made = made[:start] + inserted + made[start + draw(st.integers(0, 3)) :]
     return made
 
@@ -113,5 +116,7 @@ def _other_pattern(draw: st.DrawFn) -> bytes:
     return json.dumps(values, separators=separators).encode()
 
 
-LOG_LINE = st.one_of(_near_good_line(), _other_pattern(), st.binary(max_size=40)).map(lambda made: made.replace(b"\n", b""))
+LOG_LINE = st.one_of(_near_good_line(), _other_pattern(), st.binary(max_size=40)).map(
+    lambda made: made.replace(b"\n", b"")
+)
 """Any line of a log: mostly nearly good ones."""

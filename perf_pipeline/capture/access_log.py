@@ -160,6 +160,6 @@ def time_of_line_s(line: bytes) -> int | None:
     # In JSON a quote inside a text is escaped, so these bytes can only be the key.
     if match := _MSEC.search(line):
         return int(match[1])
-    record = read_record(line)
-    time_ms = read_time_ms(str(record.get("msec"))) if record else None
+    written = (read_record(line) or {}).get("msec")
+    time_ms = read_time_ms(written) if isinstance(written, str) else None
     return None if time_ms is None else time_ms // 1000

@@ -48,7 +48,7 @@ class Lines:
             return self.data
         # Neighbours are copied together: mostly a few lines are left out of many.
         first = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
-        last = np.append(first[1:], len(numbers)) - 1
+        last = np.flatnonzero(np.diff(numbers, append=-2) != 1)
         starts, ends = self._bounds[numbers[first]].tolist(), self._bounds[numbers[last] + 1].tolist()
         view = memoryview(self.data)
         return b"".join(view[start:end] for start, end in zip(starts, ends, strict=True))

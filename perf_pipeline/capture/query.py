@@ -130,6 +130,15 @@ def _is_plain(value: bytes) -> bool:
 
 
 def _texts(data: bytes) -> list[str] | None:
-    """The data decoded once, twice and so on, each as text, `+` read as a space; None when it is encoded too often."""
-    levels = decodings(data.replace(b"+", b" "))
-    return None if levels is None else [as_text(level) for level in levels]
+    """The data decoded once, twice and so on, each as text; None when it is encoded too often.
+
+    Servers read a `+` as a space or as itself, so both readings are in it.
+    """
+    readings = [data.replace(b"+", b" "), data] if b"+" in data else [data]
+    texts: list[str] = []
+    for reading in readings:
+        levels = decodings(reading)
+        if levels is None:
+            return None
+        texts += map(as_text, levels)
+    return texts
