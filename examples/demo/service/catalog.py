@@ -69,12 +69,6 @@ def recommended(tastes: list[int]) -> list[Product]:
     return ranked[:8]
 
 
-def cart(user: str) -> list[dict[str, int]]:
-    """What lies in a user's cart."""
-    seed = sum(user.encode())
-    return [{"product": 1 + (seed * (line + 1)) % PRODUCTS, "pieces": 1 + line % 3} for line in range(1 + seed % 5)]
-
-
 def order(number: int) -> dict[str, object]:
     """One order of the past."""
     lines = [

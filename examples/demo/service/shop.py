@@ -4,9 +4,9 @@ What belongs here: the routes, and what differs between the versions.
 
     1.0.0  the baseline
     1.0.1  the same in effect: product pages are put together by smaller functions
-    1.1.0  a real regression of a common kind, with the feature "personal prices": pages of a product ask the upstream a
-           second time, after the first answer (N+1), and each price that is shown passes through a rule engine that is
-           built anew every time
+    1.1.0  a real regression of a common kind, with the feature "personal prices": pages that lead with a product ask
+           the upstream a second time, after the first answer (N+1), and each price that is shown passes through a rule
+           engine that is built anew every time
 
     python shop.py --version 1.0.0 --port 9000
 
@@ -78,7 +78,7 @@ class Shop:
             return orjson.loads(await answer.read())
 
     async def _personal_terms(self, number: int) -> dict:
-        """What delivering a product costs this user (1.1.0): a second question to the upstream, after the first answer."""
+        """What delivering a product costs this user (1.1.0): a second question, after the first answer."""
         if self.version != "1.1.0":
             return {}
         terms = (await self._ask(f"/terms/{number}"))["terms"]
@@ -128,11 +128,12 @@ class Shop:
     async def recommendations(self, request: Request) -> Response:
         """GET /recommendations: what fits the user."""
         tastes = (await self._ask(f"/tastes/{request.scope['bearer'].user}"))["tastes"]
-        return Json({"products": [self._card(product) for product in catalog.recommended(tastes)]})
+        found = catalog.recommended(tastes)
+        return Json({"products": [self._card(product) for product in found]} | await self._personal_terms(found[0].id))
 
     async def cart(self, request: Request) -> Response:
         """GET /cart: what lies in the user's cart."""
-        lines = catalog.cart(request.scope["bearer"].user)
+        lines = (await self._ask(f"/carts/{request.scope['bearer'].user}"))["lines"]
         cards = [self._card(catalog.CATALOG[line["product"] - 1]) | {"pieces": line["pieces"]} for line in lines]
         return Json({"lines": cards})
 

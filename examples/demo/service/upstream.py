@@ -1,4 +1,4 @@
-"""The upstream of the demo shop: stock, delivery terms, reviews and tastes, each after a delay of a few milliseconds.
+"""The upstream of the demo shop: stock, terms, reviews, tastes and carts, each after a delay of a few milliseconds.
 
 What belongs here: what the shop calls. Both sides of a comparison start the same upstream, so its latency is the
 negative control. Answers and delays are a function of what is asked for, never of the order in which requests arrive,
@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-SHORTEST_DELAY_S = 0.0025
+SHORTEST_DELAY_S = 0.003
 LONGEST_DELAY_S = 0.012
 
 
 async def answer(key: object, content: dict) -> Response:
     """The answer about a product or a user, after its delay: a long tail between the shortest and the longest one."""
-    rank = zlib.crc32(str(key).encode()) / 2**32
-    await asyncio.sleep(min(SHORTEST_DELAY_S * (1 - rank) ** -0.5, LONGEST_DELAY_S))
+    rank = zlib.crc32(f"d{key}".encode()) / 2**32
+    await asyncio.sleep(min(SHORTEST_DELAY_S * (1 - rank) ** -0.4, LONGEST_DELAY_S))
     return JSONResponse(content)
 
 
@@ -60,6 +60,14 @@ async def tastes(request: Request) -> Response:
     return await answer(user, {"tastes": weights})
 
 
+async def cart(request: Request) -> Response:
+    """What lies in a user's cart."""
+    user = request.path_params["user"]
+    seed = sum(user.encode())
+    lines = [{"product": 1 + (seed * (line + 1)) % 600, "pieces": 1 + line % 3} for line in range(1 + seed % 5)]
+    return await answer(user, {"lines": lines})
+
+
 async def health(_request: Request) -> Response:
     """Whether it can serve: as soon as it answers."""
     return PlainTextResponse("ok\n")
@@ -72,6 +80,7 @@ def application() -> Instruments:
         Route("/terms/{id:int}", terms),
         Route("/reviews/{id:int}", reviews),
         Route("/tastes/{user}", tastes),
+        Route("/carts/{user}", cart),
         Route("/health", health),
     ]
     app = Starlette(routes=routes)
