@@ -99,7 +99,9 @@ def _near_good_line(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 3)) == 0:
         start = draw(st.integers(0, len(made)))
         inserted = draw(
-            st.sampled_from([b"", b'"', b":", b",", b"\\", b"\xff", b"\t", b" ", b'","', b'":"', b"}", b"\r"])
+            st.sampled_from(
+                [b"", b'"', b":", b",", b"\\", b"\xff", b"\0", b"\x7f", b"\t", b" ", b'","', b'":"', b"}", b"\r"]
+            )
         )
         made = made[:start] + inserted + made[start + draw(st.integers(0, 3)) :]
     return made

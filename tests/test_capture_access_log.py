@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf_pipeline.capture.access_log import (
-    judge_fields,
     read_accept_encoding,
     read_fields,
     read_sampling_rate,
+    read_values,
     time_of_line_s,
 )
 from perf_pipeline.capture.reasons import Reason
@@ -18,14 +18,18 @@ from tests.access_log_lines import GOOD, HOUR_START_S, LOG_LINE, USER, line
 def reason_for(**changed: str) -> Reason | None:
     fields = read_fields(line(**changed))
     assert isinstance(fields, dict)
-    return judge_fields(fields)
+    values = read_values(fields)
+    return values if isinstance(values, Reason) else None
 
 
 def test_a_good_line_is_read_and_keeps_every_rule() -> None:
     fields = read_fields(line())
     assert isinstance(fields, dict)
     assert fields["uri"] == GOOD["uri"]
-    assert judge_fields(fields) is None
+    assert read_values(fields) == {
+        "v": "1", "msec": (HOUR_START_S + 60) * 1000 + 250, "rt": 42, "m": "GET", "proto": "HTTP/1.1", "ok": "OK",
+        "st": 200, "rid": bytes.fromhex(GOOD["rid"]), "user": USER, "rate": 1.0, "ae": "gzip, br",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_field_rules(changed: dict[str, str], reason: Reason | None) -> None:
      ("1e-2", None), ("-1", None), ("nan", None)],
 )  # fmt: skip
 def test_sampling_rates(text: str, share: float | None) -> None:
-    assert read_sampling_rate(text) == share
+    assert read_sampling_rate(text) == (Reason.SAMPLING_RATE if share is None else share)
 
 
 @pytest.mark.parametrize("text", ["gzip, deflate, br", "gzip;q=1.0, identity;q=0", "*", "br,zstd", "GZIP"])
@@ -137,6 +141,6 @@ def test_any_line_has_fields_or_a_reason(made: bytes) -> None:
     assert isinstance(fields, dict | Reason)
     time_of_line_s(made)
     if isinstance(fields, dict):
-        judge_fields(fields)
+        read_values(fields)
         for value in fields.values():
             value.encode("utf-8", "surrogateescape")

@@ -8,8 +8,8 @@ from perf_pipeline.capture.sieve import ACCEPTED, REJECTED, AcceptedLine, Sieve
 from tests.access_log_lines import LOG_LINE, USER, capture_section, line, numbered
 
 
-def text_of(lines: list[bytes]) -> bytes:
-    return b"".join(each + b"\n" for each in lines)
+def text_of(lines: list[bytes]) -> pa.Buffer:
+    return pa.py_buffer(b"".join(each + b"\n" for each in lines))
 
 
 def rows_of(accepted: pa.Table) -> dict[int, AcceptedLine]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import orjson
 
@@ -83,34 +84,59 @@ def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
 
 
-def read_time_ms(text: str) -> int | None:
-    """Unix time in ms of an nginx `$msec` such as `1796012912.006`; None when it is none."""
-    return int(text[:-4] + text[-3:]) if _TIME.fullmatch(text) else None
+def read_version(text: str) -> str | Reason:
+    """The version of the log format."""
+    return text if text == "1" else Reason.UNKNOWN_FORMAT
 
 
-def read_duration_ms(text: str) -> int | None:
-    """Milliseconds of an nginx `$request_time` such as `0.042`; None when it is none."""
-    return int(text[:-4] + text[-3:]) if _DURATION.fullmatch(text) else None
+def read_time_ms(text: str) -> int | Reason:
+    """Unix time in ms of an nginx `$msec` such as `1796012912.006`."""
+    return int(text[:-4] + text[-3:]) if _TIME.fullmatch(text) else Reason.TIME
+
+
+def read_duration_ms(text: str) -> int | Reason:
+    """Milliseconds of an nginx `$request_time` such as `0.042`."""
+    return int(text[:-4] + text[-3:]) if _DURATION.fullmatch(text) else Reason.TIME
+
+
+def read_method(text: str) -> str | Reason:
+    """The method, which can only be GET; it is empty where nginx could not read the request."""
+    return text if text == "GET" else Reason.NOT_GET if text else Reason.MALFORMED
+
+
+def read_protocol(text: str) -> str | Reason:
+    """The protocol. HTTP/0.9 is not among those that are replayed: it has no headers, so no token."""
+    return text if text in _PROTOCOLS else Reason.PROTOCOL
+
+
+def read_completion(text: str) -> str | Reason:
+    """Whether the request was completed."""
+    return text if text == "OK" else Reason.NOT_COMPLETED
+
+
+def read_status(text: str) -> int | Reason:
+    """A status of an answer that may be asked for again: 200 or 304."""
+    return _STATUSES.get(text, Reason.STATUS)
+
+
+def read_request_id(text: str) -> bytes | Reason:
+    """The 16 bytes of an nginx `$request_id`."""
+    return bytes.fromhex(text) if _REQUEST_ID.fullmatch(text) else Reason.REQUEST_ID
+
+
+def read_user(text: str) -> str | Reason:
+    """The user id as it stands in tokens and tables: a UUID in lower case (RFC 9562, section 4)."""
+    if text in _ANONYMOUS:
+        return Reason.NO_USER
+    return text.lower() if _UUID.fullmatch(text) else Reason.USER_NOT_UUID
 
 
 @lru_cache(maxsize=256)
-def read_sampling_rate(text: str) -> float | None:
-    """Share of requests that were logged, 0 < share <= 1, written `0.01` or `1%`; None when it is none."""
+def read_sampling_rate(text: str) -> float | Reason:
+    """Share of requests that were logged, 0 < share <= 1, written `0.01` or `1%`."""
     match = _RATE.fullmatch(text)
-    if not match:
-        return None
-    share = float(match[1]) / (100 if match[2] else 1)
-    return share if 0 < share <= 1 else None
-
-
-def read_status(text: str) -> int | None:
-    """A status that may be replayed, 200 or 304; None for any other."""
-    return _STATUSES.get(text)
-
-
-def read_user(text: str) -> str:
-    """The user id as it stands in tokens and tables: a UUID in lower case (RFC 9562, section 4)."""
-    return text.lower()
+    share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    return share if 0 < share <= 1 else Reason.SAMPLING_RATE
 
 
 @lru_cache(maxsize=256)
@@ -123,33 +149,36 @@ def read_accept_encoding(text: str) -> str:
     return text if known else ""
 
 
-def _user_reason(text: str) -> Reason | None:
-    if text in _ANONYMOUS:
-        return Reason.NO_USER
-    return None if _UUID.fullmatch(text) else Reason.USER_NOT_UUID
-
-
-FIELD_RULES: tuple[tuple[str, Callable[[str], Reason | None]], ...] = (
-    ("v", lambda text: None if text == "1" else Reason.UNKNOWN_FORMAT),
-    ("msec", lambda text: Reason.TIME if read_time_ms(text) is None else None),
-    ("rt", lambda text: Reason.TIME if read_duration_ms(text) is None else None),
-    ("m", lambda text: None if text == "GET" else Reason.NOT_GET if text else Reason.MALFORMED),
-    ("proto", lambda text: None if text in _PROTOCOLS else Reason.PROTOCOL),
-    ("ok", lambda text: None if text == "OK" else Reason.NOT_COMPLETED),
-    ("st", lambda text: Reason.STATUS if read_status(text) is None else None),
-    ("rid", lambda text: None if _REQUEST_ID.fullmatch(text) else Reason.REQUEST_ID),
-    ("user", _user_reason),
-    (RATE_KEY, lambda text: Reason.SAMPLING_RATE if read_sampling_rate(text) is None else None),
+READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    ("v", read_version),
+    ("msec", read_time_ms),
+    ("rt", read_duration_ms),
+    ("m", read_method),
+    ("proto", read_protocol),
+    ("ok", read_completion),
+    ("st", read_status),
+    ("rid", read_request_id),
+    ("user", read_user),
+    (RATE_KEY, read_sampling_rate),
+    ("ae", read_accept_encoding),
 )
-"""The rules on single fields, in the order in which they are asked: the first broken one gives the reason."""
+"""What reads each field but the URI: its value, or the reason why the line is not replayed. The first reason, in this
+order, is that of the line. Source: the reference's table of odd requests."""
 
 
-def judge_fields(fields: dict[str, str]) -> Reason | None:
-    """The first field rule that a line breaks; None when it keeps them all. Source: reference table of odd requests."""
-    for key, rule in FIELD_RULES:
-        if key in fields and (reason := rule(fields[key])):
-            return reason
-    return None
+def read_values(fields: dict[str, str]) -> dict[str, Any] | Reason:
+    """The values of a line's fields by their keys, or the reason why the line is not replayed.
+
+    A line without a sampling rate has none among its values.
+    """
+    values: dict[str, Any] = {}
+    for key, reader in READERS:
+        if key in fields:
+            value = reader(fields[key])
+            if isinstance(value, Reason):
+                return value
+            values[key] = value
+    return values
 
 
 def time_of_line_s(line: bytes) -> int | None:
@@ -161,5 +190,5 @@ def time_of_line_s(line: bytes) -> int | None:
     if match := _MSEC.search(line):
         return int(match[1])
     written = (read_record(line) or {}).get("msec")
-    time_ms = read_time_ms(written) if isinstance(written, str) else None
-    return None if time_ms is None else time_ms // 1000
+    time_ms = read_time_ms(written) if isinstance(written, str) else Reason.TIME
+    return None if isinstance(time_ms, Reason) else time_ms // 1000

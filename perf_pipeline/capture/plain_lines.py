@@ -3,7 +3,7 @@
 What belongs here: the fast path, and why it says what a JSON parser would say. nginx writes every line from one
 pattern, `{"v":"1","msec":"...", ...}`: a fixed skeleton with values in it. A line is plain when
 
-- it has printable ASCII only and no backslash, so that nothing in it is escaped, and
+- it has ASCII without control characters and backslashes only, so that nothing in it is escaped, and
 - cut at the colons behind the keys, each piece is a text without quotes in the skeleton's wrapping.
 
 Then it is the compact JSON of these texts, and any JSON parser reads exactly them. Every other line is left to
@@ -56,7 +56,7 @@ def split_plain_lines(lines: Lines) -> list[PlainLines]:
     if not len(rest):
         return [first]
     # A colon in a value makes one piece too many. Marking the cuts first costs more, so only these lines get it.
-    marked = lines.join(rest).replace(_CUT, _MARKED_CUT)
+    marked = pa.py_buffer(lines.join(rest).to_pybytes().replace(_CUT, _MARKED_CUT))
     return [first, _renumbered(skeleton.split(marked, "\x01"), rest)]
 
 
@@ -78,7 +78,7 @@ class Skeleton:
     """What the lines of a log have in common: they are the compact JSON of texts under the same keys in one order."""
 
     def __init__(self, line: bytes) -> None:
-        """Learn from a line of printable ASCII without backslashes. Raises ValueError when it has no such form."""
+        """Learn from a line that is not odd. Raises ValueError when it has no such form."""
         record = orjson.loads(line)
         if not isinstance(record, dict) or not set(NEEDED_KEYS) <= set(record):
             raise ValueError("the line lacks a needed key")
@@ -88,8 +88,8 @@ class Skeleton:
         self._head = f'{{"{keys[0]}"'
         self._tails = {key: f'","{after}"' for key, after in pairwise(keys)} | {keys[-1]: '"}'}
 
-    def split(self, data: bytes, delimiter: str) -> PlainLines:
-        """The lines that fit, of a text of printable ASCII in which the delimiter stands between keys and values."""
+    def split(self, data: pa.Buffer, delimiter: str) -> PlainLines:
+        """The lines that fit, of a text without odd lines in which the delimiter stands between keys and values."""
         table, numbers = self._cut(data, delimiter)
         fits = pc.equal(table.column(0), self._head).combine_chunks().to_numpy(False)
         texts: dict[str, pa.DictionaryArray] = {}
@@ -109,7 +109,7 @@ class Skeleton:
             fixed = {key: values[fits] for key, values in fixed.items()}
         return PlainLines(numbers[fits], texts, fixed)
 
-    def _cut(self, data: bytes, delimiter: str) -> tuple[pa.Table, Positions]:
+    def _cut(self, data: pa.Buffer, delimiter: str) -> tuple[pa.Table, Positions]:
         """The pieces of the lines that have the right number of them, a column each; and the numbers of these lines."""
         misfits: list[int] = []
 
@@ -132,7 +132,7 @@ class Skeleton:
 
 
 def _distinct(pieces: pa.StringArray) -> pa.DictionaryArray:
-    """The pieces as a dictionary and indices; quickly where all of them are one, as most columns of a log are."""
+    """The pieces as a dictionary and indices; quickly where all of them are one, as in many columns of a log."""
     if len(pieces) and pieces[0] == pieces[-1] and pc.all(pc.equal(pieces, pieces[0])).as_py():
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(pieces), np.int32)), pieces.slice(0, 1))
     return pieces.dictionary_encode()
@@ -140,11 +140,11 @@ def _distinct(pieces: pa.StringArray) -> pa.DictionaryArray:
 
 def _unwrap(pieces: pa.DictionaryArray, tail: str) -> tuple[pa.DictionaryArray, NDArray[np.bool_]]:
     """The values in pieces such as `"GET","uri"`, and per piece whether it is a value in this wrapping."""
-    texts = pieces.dictionary
-    values = pc.utf8_slice_codeunits(texts, 1, -len(tail))
-    wrapped = pc.and_(pc.starts_with(texts, '"'), pc.ends_with(texts, tail))
-    wrapped = pc.and_(wrapped, pc.greater(pc.binary_length(texts), len(tail)))
-    whole = pc.and_(wrapped, pc.invert(pc.match_substring(values, '"'))).to_numpy(False)
+    wrapped = pieces.dictionary
+    values = pc.utf8_slice_codeunits(wrapped, 1, -len(tail))
+    whole = pc.and_(pc.starts_with(wrapped, '"'), pc.ends_with(wrapped, tail))
+    whole = pc.and_(whole, pc.greater(pc.binary_length(wrapped), len(tail)))
+    whole = pc.and_not(whole, pc.match_substring(values, '"')).to_numpy(False)
     indices = pieces.indices
     unwraps = np.ones(len(indices), np.bool_) if whole.all() else whole[indices.to_numpy()]
     return pa.DictionaryArray.from_arrays(indices, values), unwraps

@@ -5,10 +5,12 @@ What belongs here: the layout that every way of landing shares,
 An object holds log lines as they came, each with a newline, compressed with zstd. Who lands them is in `landing`.
 """
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+import pyarrow as pa
 import zstandard
 
 from perf_pipeline.capture.hours import hour_folder
@@ -92,17 +94,23 @@ def _named_in(store: ObjectStore, key: str) -> tuple[str, ...]:
         raise InputError(Problem(store.uri(key), "is not a landing manifest", _LAND_AGAIN)) from error
 
 
-def read_object(store: ObjectStore, key: str) -> bytes:
+def read_object(store: ObjectStore, key: str) -> pa.Buffer:
     """The lines of a raw object, each with its newline. Raises InputError when it is damaged."""
     try:
         data = _decompress(store.get(key))
     except zstandard.ZstdError as error:
         raise InputError(Problem(store.uri(key), f"is damaged: {error}", _LAND_AGAIN)) from error
-    return data if not data or data.endswith(b"\n") else data + b"\n"
+    if data.size and data[-1] != ord("\n"):
+        data = pa.py_buffer(data.to_pybytes() + b"\n")
+    return data
 
 
-def _decompress(compressed: bytes) -> bytes:
+def _decompress(compressed: bytes) -> pa.Buffer:
     """The bytes of all zstd frames. Raises ZstdError when one is damaged or cut off."""
+    if compressed and (size := zstandard.frame_content_size(compressed)) >= 0:
+        # Arrow reuses its memory from object to object. What it cannot read at once is looked at more closely below.
+        with contextlib.suppress(pa.ArrowException, OSError):
+            return pa.decompress(compressed, size, codec="zstd")
     frames: list[bytes] = []
     while compressed:
         frame = zstandard.ZstdDecompressor().decompressobj()
@@ -110,4 +118,4 @@ def _decompress(compressed: bytes) -> bytes:
         if not frame.eof:
             raise zstandard.ZstdError("the last frame is cut off")
         compressed = frame.unused_data
-    return b"".join(frames)
+    return pa.py_buffer(b"".join(frames))

@@ -151,7 +151,7 @@ def _duplicates(merged: Merged, keys: list[str]) -> Iterator[tuple[str, Position
         yield keys[number], lines[objects == number]
 
 
-def _duplicate_rows(data: bytes, numbers: Positions) -> pa.Table:
+def _duplicate_rows(data: pa.Buffer, numbers: Positions) -> pa.Table:
     """Lines of an object as rejected for being duplicates."""
     reason = pa.DictionaryArray.from_arrays(np.zeros(len(numbers), np.int32), pa.array([str(Reason.DUPLICATE)]))
     return pa.table([pa.array(numbers, pa.int32()), reason, Lines(data).take(numbers)], schema=REJECTED)

@@ -5,7 +5,6 @@ lines of an object (`sift`, the same answer at speed). `sift` splits plain lines
 per distinct value, by the same functions; lines that are not plain go through `sift_line` one by one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,18 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perf_pipeline.capture.access_log import (
-    FIELD_RULES,
-    RATE_KEY,
-    judge_fields,
-    read_accept_encoding,
-    read_duration_ms,
-    read_fields,
-    read_sampling_rate,
-    read_status,
-    read_time_ms,
-    read_user,
-)
+from perf_pipeline.capture.access_log import RATE_KEY, READERS, read_fields, read_values
 from perf_pipeline.capture.lines import Lines, Positions
 from perf_pipeline.capture.plain_lines import PlainLines, split_plain_lines
 from perf_pipeline.capture.reasons import REASONS, Reason, reason_code
@@ -97,28 +85,24 @@ class Sieve:
         fields = read_fields(line)
         if isinstance(fields, Reason):
             return fields
-        if reason := judge_fields(fields):
-            return reason
+        values = read_values(fields)
+        if isinstance(values, Reason):
+            return values
         uri = self._uris.clean(fields["uri"].encode("utf-8", "surrogateescape"))
         if isinstance(uri, Reason):
             return uri
-        time_ms, duration_ms = read_time_ms(fields["msec"]), read_duration_ms(fields["rt"])
-        status = read_status(fields["st"])
-        sampling_rate = read_sampling_rate(fields[RATE_KEY]) if RATE_KEY in fields else 1.0
-        if time_ms is None or duration_ms is None or status is None or sampling_rate is None:
-            raise AssertionError("a field rule let through what it should not")
         return AcceptedLine(
-            arrival_ms=time_ms - duration_ms,
-            request_id=bytes.fromhex(fields["rid"]),
-            user=read_user(fields["user"]),
+            arrival_ms=values["msec"] - values["rt"],
+            request_id=values["rid"],
+            user=values["user"],
             uri=uri.uri,
             route=uri.route,
-            status=status,
-            sampling_rate=sampling_rate,
-            accept_encoding=read_accept_encoding(fields["ae"]),
+            status=values["st"],
+            sampling_rate=values.get(RATE_KEY, 1.0),
+            accept_encoding=values["ae"],
         )
 
-    def sift(self, data: bytes) -> Sifted:
+    def sift(self, data: pa.Buffer) -> Sifted:
         """What becomes of each line of a text in which each line ends with a newline."""
         lines = Lines(data)
         codes = np.zeros(len(lines), np.uint8)
@@ -160,20 +144,19 @@ class Sieve:
 
     def _sift_plain(self, plain: PlainLines) -> tuple[pa.Table, NDArray[np.uint8]]:
         """Sift plain lines by their columns: the accepted, and per line the code of its reason (0 if accepted)."""
-        texts = dict(plain.texts)
         time_ms, request_id = _times_ms(plain.fixed.get("msec")), _request_ids(plain.fixed.get("rid"))
-        if time_ms is None:
-            texts["msec"] = _as_texts(plain, "msec")
-            time_ms = _per_text(texts["msec"], lambda text: read_time_ms(text) or 0, np.int64)
-        if request_id is None:
-            texts["rid"] = _as_texts(plain, "rid")
-            request_id = _per_text(texts["rid"], _request_id_or_zeros, np.dtype("V16"))
+        texts = dict(plain.texts)
+        for key, in_bulk in (("msec", time_ms), ("rid", request_id)):
+            if in_bulk is None and key in plain.fixed:
+                texts[key] = _as_texts(plain.fixed[key])
 
         codes = np.zeros(len(plain.numbers), np.uint8)
-        for key, rule in FIELD_RULES:
-            if key in texts:  # the others keep their rule, or are not logged
-                found = _per_text(texts[key], _coded(rule), np.uint8)
-                codes = np.where(codes == 0, found, codes)
+        values: dict[str, list[Any]] = {}
+        for key, reader in READERS:
+            if key in texts:  # else all of them were read at once, or it is not logged
+                values[key] = [reader(text) for text in texts[key].dictionary.to_pylist()]
+                found = np.array([reason_code(value) for value in values[key]], np.uint8)
+                codes = np.where(codes == 0, found[texts[key].indices.to_numpy()], codes)
 
         rows = np.flatnonzero(codes == 0)
         asked = only_used(texts["uri"].take(pa.array(rows)))
@@ -182,27 +165,32 @@ class Sieve:
         kept = codes[rows] == 0
         rows, which_uri = rows[kept], asked.indices.filter(pa.array(kept))
 
-        duration_ms = _per_text(texts["rt"], lambda text: read_duration_ms(text) or 0, np.int64)
-        sampling_rate = np.ones(len(codes))
-        if RATE_KEY in texts:
-            sampling_rate = _per_text(texts[RATE_KEY], lambda text: read_sampling_rate(text) or 0.0, np.float64)
-        ids = pa.py_buffer(np.ascontiguousarray(request_id[rows]))
+        def numbers(key: str, dtype: npt.DTypeLike, instead: object = 0) -> npt.NDArray[Any]:
+            """The values of a column in the rows that are kept."""
+            distinct = [instead if isinstance(value, Reason) else value for value in values[key]]
+            return np.array(distinct, dtype)[texts[key].indices.to_numpy()[rows]]
+
+        def words(key: str) -> pa.DictionaryArray:
+            """The same for texts; two of them may have become one."""
+            distinct = ["" if isinstance(value, Reason) else value for value in values[key]]
+            encoded = pa.array(distinct, pa.string()).dictionary_encode()
+            which = encoded.indices.take(texts[key].indices.take(pa.array(rows)))
+            return pa.DictionaryArray.from_arrays(which, encoded.dictionary)
+
+        written_ms = numbers("msec", np.int64) if time_ms is None else time_ms[rows]
+        ids = numbers("rid", "V16", bytes(16)) if request_id is None else np.ascontiguousarray(request_id[rows])
         accepted = [
             pa.array(plain.numbers[rows], pa.int32()),
-            pa.array(time_ms[rows] - duration_ms[rows]),
-            pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(rows), [None, ids]),
-            _texts_of(texts["user"].take(pa.array(rows)), read_user),
+            pa.array(written_ms - numbers("rt", np.int64)),
+            pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(ids)]),
+            words("user"),
             only_used(clean.uri.take(which_uri)),
             clean.route.take(which_uri),
-            pa.array(_per_text(texts["st"], lambda text: read_status(text) or 0, np.int16)[rows]),
-            pa.array(sampling_rate[rows]),
-            _texts_of(texts["ae"].take(pa.array(rows)), read_accept_encoding),
+            pa.array(numbers("st", np.int16)),
+            pa.array(numbers(RATE_KEY, np.float64) if RATE_KEY in texts else np.ones(len(rows))),
+            words("ae"),
         ]
         return pa.table(accepted, schema=ACCEPTED), codes
-
-
-def _coded(rule: Callable[[str], Reason | None]) -> Callable[[str], int]:
-    return lambda text: reason_code(rule(text))
 
 
 def only_used(texts: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -214,30 +202,8 @@ def only_used(texts: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(renumbered[indices], texts.dictionary.filter(pa.array(used)))
 
 
-def _per_text(texts: pa.DictionaryArray, function: Callable[[str], object], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The function of each text of a column, called once per distinct text."""
-    values = np.array([function(text) for text in texts.dictionary.to_pylist()], dtype)
-    return values[texts.indices.to_numpy()]
-
-
-def _texts_of(texts: pa.DictionaryArray, function: Callable[[str], str]) -> pa.DictionaryArray:
-    """The same for texts: the function may make two of them one."""
-    values = pa.array([function(text) for text in texts.dictionary.to_pylist()], pa.string()).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(values.indices.take(texts.indices), values.dictionary)
-
-
-def _request_id_or_zeros(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text).rjust(16, b"\0")[:16]
-    except ValueError:
-        return bytes(16)
-
-
-def _as_texts(plain: PlainLines, key: str) -> pa.DictionaryArray:
-    """The values of a key as texts, also where they were kept as rows of bytes."""
-    if key in plain.texts:
-        return plain.texts[key]
-    values = plain.fixed[key]
+def _as_texts(values: NDArray[np.uint8]) -> pa.DictionaryArray:
+    """Rows of bytes as texts."""
     rows, width = values.shape
     offsets = np.arange(0, rows * width + 1, width, dtype=np.int32)
     return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())).dictionary_encode()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -58,7 +59,7 @@ def test_every_line_that_is_whole_has_our_fields(lines: list[bytes]) -> None:
 
 
 def test_nearly_all_lines_take_the_fast_path(lines: list[bytes]) -> None:
-    plain = split_plain_lines(Lines(b"".join(line + b"\n" for line in lines)))
+    plain = split_plain_lines(Lines(pa.py_buffer(b"".join(line + b"\n" for line in lines))))
     assert sum(len(batch.numbers) for batch in plain) > 0.95 * len(lines)
 
 
