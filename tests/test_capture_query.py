@@ -58,9 +58,10 @@ def test_what_is_replayed(rules: QueryRules, query: bytes, clean: bytes) -> None
         b"access_token=x", b"q=1&token", b"Access-Token=x", b"accessToken=x", b"%74oken=x", b"%2574oken=x",
         b"a;token=x", b"auth[token]=x", b"X-Amz-Signature=x", b"x-amz-date=x", b"X-Goog-Credential=x", b"code=x",
         b"api_key=x", b"apiKey=x", b"PASSWORD=x", b"q=Bearer+abc", b"q=bearer%20abc", b"q=eyJhbGciOi.eyJzdWIiOi.sig",
-        b"eyJhbGciOi.eyJzdWIiOi", b"next=%2Fx%3Ftoken%3D1", b"next=/x?token=1", b"next=%252Fx%253Ftoken%253D1",
-        b'v={"password":"x"}', b"v=%7B%22password%22%20:%22x%22%7D", b"q=" + b"%25" * 3 + b"2525252540", b"?token=x",
-        b"jsessionid=1", b"token%3Dx",
+        b"eyJhbGciOi.eyJzdWIiOi", b"q=ewogImFsZyI." + b"a" * 20 + b"." + b"b" * 20, b"next=%2Fx%3Ftoken%3D1",
+        b"next=/x?token=1", b"next=%252Fx%253Ftoken%253D1", b'v={"password":"x"}',
+        b"v=%7B%22password%22%20:%22x%22%7D", b"q=" + b"%25" * 3 + b"2525252540", b"?token=x", b"jsessionid=1",
+        b"token%3Dx",
     ],
 )  # fmt: skip
 def test_secrets_reject_the_request(rules: QueryRules, query: bytes) -> None:

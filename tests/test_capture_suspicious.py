@@ -35,11 +35,33 @@ def test_what_is_no_e_mail_address(text: str) -> None:
     assert not holds_e_mail(text)
 
 
-@pytest.mark.parametrize("text", ["eyJhbGciOi.eyJzdWIi.sig", "x_eyJhbGciOi.eyJzdWIi", "Bearer abc", "BEARER  x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJhbGciOi.eyJzdWIi.sig",
+        "x_eyJhbGciOi.eyJzdWIi",
+        "Bearer abc",
+        "BEARER  x",
+        "ewogImFsZyI." + "a" * 20 + "." + "b_-" * 8,
+    ],
+)
 def test_credentials(text: str) -> None:
     assert holds_credential(text)
 
 
-@pytest.mark.parametrize("text", ["", "eyJpZCI6MTd9", "eyJ.a", "bearer", "forbearers x", "eyJhbGciOi.x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "eyJpZCI6MTd9",
+        "eyJ.a",
+        "bearer",
+        "forbearers x",
+        "eyJhbGciOi.x",
+        "www.shop.example",
+        "1.22.333",
+        "a" * 30 + "." + "b" * 30,
+    ],
+)
 def test_what_is_no_credential(text: str) -> None:
     assert not holds_credential(text)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perf_pipeline.capture.reasons import Reason
-from perf_pipeline.capture.uri import CleanUri, UriRules
+from perf_pipeline.capture.uri import MAX_BYTES, CleanUri, UriRules
 from tests.access_log_lines import capture_section
 
 TARGET = "http://127.0.0.1:1"
@@ -147,7 +147,10 @@ def test_what_is_replayed(rules: UriRules, uri: bytes, clean: str, route: str) -
         (b"/categories/x;jsessionid=0123", Reason.CREDENTIAL),
         (b"/categories/x;to%6ben=0123", Reason.CREDENTIAL),
         (b"/products/eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.", Reason.CREDENTIAL),
+        (b"/products/ewogImFsZyI." + b"a" * 20 + b"." + b"b" * 20, Reason.CREDENTIAL),
         (b"/products?access_token=x", Reason.CREDENTIAL),
+        (b"/products/" + b"1" * MAX_BYTES, Reason.TOO_LONG),
+        (b"/products?" + b"1" * (MAX_BYTES + 1), Reason.TOO_LONG),
     ],
 )  # fmt: skip
 def test_what_is_not_replayed(rules: UriRules, uri: bytes, reason: Reason) -> None:

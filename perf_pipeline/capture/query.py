@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from perf_pipeline.capture.decoding import as_text, decodings, encode_query
 from perf_pipeline.capture.reasons import Reason
 from perf_pipeline.capture.remembered import Remembered
-from perf_pipeline.capture.suspicious import holds_credential, holds_e_mail, names_side_effect
+from perf_pipeline.capture.suspicious import holds_credential, holds_e_mail, may_hold_credential, names_side_effect
 from perf_pipeline.plan import CaptureSection
 
 REDACTED = b"REDACTED"
@@ -126,7 +126,7 @@ class QueryRules:
 
 def _is_plain(value: bytes) -> bool:
     """Whether a value has nothing in it that the rules on values look for, told cheaply; False when in doubt."""
-    return _PLAIN_VALUE.fullmatch(value) is not None and b"eyJ" not in value and b"bearer" not in value.lower()
+    return _PLAIN_VALUE.fullmatch(value) is not None and not may_hold_credential(value)
 
 
 def _texts(data: bytes) -> list[str] | None:

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     USER_NOT_UUID = "user is not a UUID"
     SAMPLING_RATE = "sampling rate is not readable"
     NOT_A_PATH = "URI is not a path"
+    TOO_LONG = "URI is too long"
     BAD_ESCAPE = "bad percent escape in the path"
     AMBIGUOUS_PATH = "path can be read in two ways"
     """Dot segments, double or encoded slashes, backslashes, control characters: servers disagree about them."""

@@ -18,7 +18,13 @@ _NOT_IN_ADDRESS = r"\s@:/?#&;=,<>\"'()\[\]{}"
 _E_MAIL = re.compile(
     rf"(?<![^{_NOT_IN_ADDRESS}])[^{_NOT_IN_ADDRESS}]++@[^{_NOT_IN_ADDRESS}.]++(?:\.[^{_NOT_IN_ADDRESS}.]++)+"
 )
-_CREDENTIAL = re.compile(r"eyJ[A-Za-z0-9_-]{4,1000}+\.[A-Za-z0-9_-]{4}|\b(?i:bearer)\s+\S", re.ASCII)
+_CREDENTIAL = re.compile(
+    # A JWT mostly starts with the Base64 of `{"`; any three long parts with points between them are one too (RFC 7515).
+    r"eyJ[A-Za-z0-9_-]{4,1000}+\.[A-Za-z0-9_-]{4}"
+    r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{20,}+\.[A-Za-z0-9_-]{20}"
+    r"|\b(?i:bearer)\s+\S",
+    re.ASCII,
+)
 
 
 def names_side_effect(text: str) -> bool:
@@ -36,6 +42,11 @@ def names_side_effect(text: str) -> bool:
 def holds_e_mail(text: str) -> bool:
     """Whether an e-mail address stands anywhere in the text; wide on purpose."""
     return "@" in text and _E_MAIL.search(text) is not None
+
+
+def may_hold_credential(data: bytes) -> bool:
+    """Whether bytes that nothing in is escaped may hold a credential, told cheaply; True when in doubt."""
+    return b"eyJ" in data or data.count(b".") >= 2 or b"bearer" in data.lower()
 
 
 def holds_credential(text: str) -> bool:

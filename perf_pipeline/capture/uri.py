@@ -12,8 +12,11 @@ from perf_pipeline.capture.decoding import as_text, decodings, encode_path, has_
 from perf_pipeline.capture.query import QueryRules
 from perf_pipeline.capture.reasons import REASONS, Reason, reason_code
 from perf_pipeline.capture.remembered import Remembered
-from perf_pipeline.capture.suspicious import holds_credential, holds_e_mail, names_side_effect
+from perf_pipeline.capture.suspicious import holds_credential, holds_e_mail, may_hold_credential, names_side_effect
 from perf_pipeline.plan import CaptureSection
+
+MAX_BYTES = 16_384
+"""Longest path, and longest query. nginx refuses a longer line with its default header buffers (8 KiB)."""
 
 _PLAIN_SEGMENT = "[A-Za-z0-9_~-][A-Za-z0-9_~.-]*"  # nothing to decode, and no segment of dots
 _ID_SEGMENT = "[0-9A-Fa-f-]+"  # numbers and UUIDs: no word of a side effect can be spelled with these letters
@@ -73,18 +76,20 @@ class UriRules:
         return CleanUri(clean, self.routes[route])
 
     def _judge_query(self, query: bytes) -> int | str:
-        clean = self._query.clean(query)
+        clean = Reason.TOO_LONG if len(query) > MAX_BYTES else self._query.clean(query)
         if isinstance(clean, Reason):
             return reason_code(clean)
         return 0 if clean == query else clean.decode("ascii")
 
     def _judge_path(self, path: bytes) -> int:
+        if len(path) > MAX_BYTES:
+            return -reason_code(Reason.TOO_LONG)
         text = path.decode("latin-1")
         by_id = self._id_route.fullmatch(text)
         if by_id and by_id.lastindex:
             return by_id.lastindex - 1
         plain = self._plain_route.fullmatch(text)
-        if plain and plain.lastindex and b"eyJ" not in path:
+        if plain and plain.lastindex and not may_hold_credential(path):
             # The path says what it says, so there is nothing else to ask.
             return -_SIDE_EFFECT if self._is_denied(text) else plain.lastindex - 1
         judged = self._judge_path_exactly(path)
