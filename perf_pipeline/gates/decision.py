@@ -104,7 +104,8 @@ def _known(
                 f"{worst.worst_scenario} with {wording.change(metric, worst.worst_estimate)}."
             )
     if control.status in ("quiet", "moved"):
-        yield f"The negative control {control.metric} {control.message}."
+        was = "was " if control.status == "quiet" else ""
+        yield f"The negative control {control.metric} {was}{control.message}."
     status = Counter(run.status for run in runs)
     yield (
         f"Of {wording.counted(len(runs), 'run')} {status['passed']} passed Gate 1, {status['metric dropped']} lost a "

@@ -34,6 +34,8 @@ HALVES_TO_WHOLES = 0.71
 """Distance of two whole runs as a multiple of that of two halves of one, when nothing but sampling tells them apart:
 1 / sqrt(2), because a half holds half of the requests."""
 
+_LARGEST_CV_NAMED = 10.0
+
 OneSample = TypeVar("OneSample", LatencySample, NumberSample, ErrorSample)
 
 
@@ -118,9 +120,13 @@ def _numbers(metric: str, samples: Sequence[NumberSample], policy: Policy) -> tu
         status = "agree"
     elif lower > limits.max_cv:
         status = "disagree"
+    # Two or three repeats bound a spread from below only: an upper limit of thousands of percent says nothing.
+    bounds = f"between {wording.share(lower)} and {wording.share(upper)}"
+    if upper > _LARGEST_CV_NAMED:
+        bounds = f"at least {wording.share(lower)}"
     message = (
-        f"{metric} varies by {wording.share(value)} between repeats (with confidence between {wording.share(lower)} "
-        f"and {wording.share(upper)}; limit {wording.share(limits.max_cv)})"
+        f"{metric} varies by {wording.share(value)} between repeats "
+        f"(with confidence {bounds}; limit {wording.share(limits.max_cv)})"
     )
     others = np.array([abs(log - np.median(np.delete(logs, i))) for i, log in enumerate(logs)])
     return status, _Spread(value, limits.max_cv, _furthest(others), message)
