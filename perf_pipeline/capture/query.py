@@ -27,7 +27,6 @@ _SIGNED_URL_PREFIXES = ("xamz", "xgoog")
 _METHOD_OVERRIDES = ("_method", "x-http-method-override")
 _ACTIONS = ("action", "do", "op", "operation", "cmd", "command")
 
-_SEPARATORS = re.compile(rb"([&;])")
 _NAME_PARTS = re.compile(r"[\[\].]+")
 _PUNCTUATION = re.compile(r"[\W_]+")
 # Possessive, and only from the start of a name: a long value must not cost its length squared.
@@ -68,13 +67,26 @@ class QueryRules:
 
         `query` is what stands behind the `?`, any bytes. Never raises.
         """
-        pieces = _SEPARATORS.split(query)
-        for index in range(0, len(pieces), 2):
-            pair = self._pairs[pieces[index]]
-            if isinstance(pair, Reason):
-                return pair
-            pieces[index] = pair
-        return b"".join(pieces)
+        parts = query.split(b"&")
+        for index, part in enumerate(parts):
+            clean = self._pairs[part]
+            if b";" in part and not isinstance(clean, Reason) and not clean.endswith(b"=" + REDACTED):
+                # Some servers end a pair at a semicolon too, so the part must pass in both readings.
+                clean = self._clean_all(part.split(b";"))
+            if isinstance(clean, Reason):
+                return clean
+            parts[index] = clean
+        return b"&".join(parts)
+
+    def _clean_all(self, pairs: list[bytes]) -> bytes | Reason:
+        """Pairs between semicolons."""
+        cleaned: list[bytes] = []
+        for pair in pairs:
+            clean = self._pairs[pair]
+            if isinstance(clean, Reason):
+                return clean
+            cleaned.append(clean)
+        return b";".join(cleaned)
 
     def _clean_pair(self, pair: bytes) -> bytes | Reason:
         """One `name=value`, or a name alone."""
