@@ -28,6 +28,7 @@ from perf_pipeline.capture.reasons import Reason
 from perf_pipeline.capture.sieve import REJECTED, Sieve, only_used
 from perf_pipeline.capture.tokens import TokenIssuer
 from perf_pipeline.plan import Plan
+from perf_pipeline.progress import track
 from perf_pipeline.storage import ObjectStore, working_folder
 
 REQUESTS_NAME = "requests.parquet"
@@ -100,7 +101,7 @@ def build_requests(
             part.mkdir()
         order = ArrivalOrder(runs)
         with _writer(quarantine / QUARANTINE_NAME, QUARANTINE) as writer:
-            for number, key in enumerate(keys):
+            for number, key in enumerate(track(keys, len(keys), "Sifting log lines", label=_name)):
                 sifted = sieve.sift(read_object(store, key))
                 read += sifted.read
                 order.add(number, sifted.accepted)
@@ -117,6 +118,10 @@ def build_requests(
         store.put_folder(f"quarantine/{hour_folder(hour)}", quarantine)
         store.put_folder(f"requests/{hour_folder(hour)}", requests)
     return report
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
