@@ -172,8 +172,8 @@ def write_scripts(folder: Path, target: str, rows: int, seconds: int) -> dict[st
 def execute(folder: Path, script: Path, cpus: Cpus, settings: dict[str, str]) -> Measured:
     """Run k6 once with the script; rates are those from half a second after the first request to the last one."""
     csv = folder / "k6.csv"
-    command = [*k6_command(find_k6(), csv)[:-1], str(script)]
-    variables = k6_environment(folder / "replay.json", len(cpus) if cpus else None) | settings
+    command = [*k6_command(find_k6())[:-1], str(script)]
+    variables = k6_environment(folder / "replay.json", csv, len(cpus) if cpus else None) | settings
     log = folder / "k6.log"
     with log.open("wb") as output, pinned(cpus):
         process = psutil.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)

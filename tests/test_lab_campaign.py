@@ -164,6 +164,29 @@ def test_a_record_that_cannot_be_read_is_named_with_the_others(lab: Lab) -> None
     assert len(caught.value.problems) == 2
 
 
+def test_a_build_that_changes_during_the_campaign_stops_it(lab: Lab, tmp_path: Path) -> None:
+    real = lab.run_once
+
+    def run_once_and_change(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
+        record = real(campaign, planned, folder)
+        other_build(lab, tmp_path)
+        return record
+
+    campaign_module.run_once = run_once_and_change  # the fixture puts the real one back
+    with pytest.raises(InputError, match=r"the service 1\.\d was changed while it was being measured"):
+        lab.measure()
+    assert lab.measured == lab.order[:1]
+
+
+def test_scenarios_without_requests_are_all_named_before_anything_is_measured(lab: Lab, tmp_path: Path) -> None:
+    named = [{"name": name, "rate_per_s": 1, "routes": ["/a"]} for name in ("first", "second")]
+    plan = small_plan(tmp_path / "plan", scenarios=named)
+    with pytest.raises(InputError, match=r"holds no request of /a") as caught:
+        lab.measure(plan)
+    assert [problem.where.split(": ")[2] for problem in caught.value.problems] == ["first", "second"]
+    assert lab.measured == []
+
+
 def test_an_unknown_version_is_named(lab: Lab) -> None:
     with pytest.raises(InputError, match="unknown version 9"):
         run_campaign(lab.store, lab.plan, "1.0", "9", freeze_workload(lab.store, lab.plan), {}, "KEY")

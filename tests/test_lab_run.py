@@ -31,7 +31,7 @@ TOKENS = {user: f"secret-token-{user}" for user in USERS}
 STUB = """\
 #!{python}
 import os, signal, sys, time
-csv = sys.argv[sys.argv.index("--out") + 1].removeprefix("csv=")
+csv = os.environ["K6_CSV_FILENAME"]
 start = time.time()
 lines = ["metric_name,timestamp,metric_value,scenario", f"hold_start,{{start * 1e6:.0f}},{{start * 1e3:.6f}},hold"]
 {body}

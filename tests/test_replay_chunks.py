@@ -5,6 +5,7 @@ import re
 import stat
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +29,14 @@ def table(rows: list[tuple[str, str | None, str, str | None]]) -> pa.Table:
     return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
 
 
+def path_of(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
+
+
 def decoded(config_path: Path) -> list[tuple[str, str, str, str]]:
     """What replay.js sends, read as it reads it: URI, Authorization, name tag, Accept-Encoding."""
     config = json.loads(config_path.read_text())
-    texts = lambda path: dict(re.findall(r'exports\.(\w+) = (".*");', Path(path).read_text()))  # noqa: E731
+    texts = lambda uri: dict(re.findall(r'exports\.(\w+) = (".*");', path_of(uri).read_text()))  # noqa: E731
     tokens = json.loads(texts(config["tokens"])["tokens"])
     width = config["field_starts"][-1]
     sent = []
@@ -107,5 +112,5 @@ def test_a_text_is_stored_once_in_a_chunk(tmp_path: Path) -> None:
         tmp_path, requests, RequestOrder(np.arange(1000), 0), {"u1": "T" * 300}, "http://h", SCENARIO, LOAD
     )
     config = json.loads(files.config.read_text())
-    assert Path(config["tokens"]).read_text().count("T" * 300) == 1
-    assert Path(config["chunks"][0]).read_text().count("/same") == 1
+    assert path_of(config["tokens"]).read_text().count("T" * 300) == 1
+    assert path_of(config["chunks"][0]).read_text().count("/same") == 1

@@ -75,11 +75,11 @@ def test_a_k6_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_flags_follow_the_version(version: tuple[int, int, int], flag: str, unknown: str) -> None:
-    command = k6_command(K6(Path("/bin/k6"), version, "PATH"), Path("/run/k6.csv"))
+    command = k6_command(K6(Path("/bin/k6"), version, "PATH"))
     assert flag in command
     assert unknown not in command
     assert command[command.index("--address") + 1] == ""
-    assert command[command.index("--out") + 1] == "csv=/run/k6.csv"
+    assert command[command.index("--out") + 1] == "csv"
     assert {"--no-thresholds", "--no-usage-report"} < set(command)
     assert "url" not in command[command.index("--system-tags") + 1].split(",")
     assert not any("http-debug" in word for word in command)
@@ -88,11 +88,12 @@ def test_flags_follow_the_version(version: tuple[int, int, int], flag: str, unkn
 def test_k6_sees_no_settings_that_were_made_for_other_tests(tmp_path: Path) -> None:
     environ = {"PATH": "/bin", "K6_VUS": "100", "K6_HTTP_DEBUG": "full", "HOME": "/home/x", "HTTP_PROXY": "http://p",
                "PERF_PIPELINE_TOKEN_KEY": "secret"}  # fmt: skip
-    variables = k6_environment(tmp_path / "replay.json", 1, environ)
+    variables = k6_environment(tmp_path / "replay.json", Path("/run/k6.csv"), 1, environ)
     assert variables == {
         "PATH": "/bin",
         "HOME": str(tmp_path),
         "XDG_CONFIG_HOME": str(tmp_path),
+        "K6_CSV_FILENAME": "/run/k6.csv",
         "K6_CSV_TIME_FORMAT": "unix_micro",
         "K6_CSV_SAVE_INTERVAL": "100ms",
         "K6_AUTO_EXTENSION_RESOLUTION": "false",
@@ -100,7 +101,7 @@ def test_k6_sees_no_settings_that_were_made_for_other_tests(tmp_path: Path) -> N
         "REPLAY_CONFIG": str(tmp_path / "replay.json"),
         "GOMAXPROCS": "1",
     }
-    assert "GOMAXPROCS" not in k6_environment(tmp_path / "replay.json", None, dict(os.environ))
+    assert "GOMAXPROCS" not in k6_environment(tmp_path / "replay.json", Path("/run/k6.csv"), None, dict(os.environ))
 
 
 def test_exit_codes_are_read_and_not_guessed() -> None:

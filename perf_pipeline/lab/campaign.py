@@ -61,6 +61,7 @@ def run_campaign(
     """
     began_s = time.monotonic()
     check_versions(plan, baseline, candidate)
+    _check_scenarios(plan, workload)
     comparison = comparison_key(baseline, candidate)
     k6 = find_k6()
     with orderly_end(), one_campaign_at_a_time(comparison):
@@ -69,11 +70,12 @@ def run_campaign(
             comparison, plan, workload, environment, k6, tokens if callable(tokens) else lambda _users, _until_s: tokens
         )
         schedule = schedule_runs(plan, baseline, candidate)
-        found = _found_runs(store, campaign, schedule)
+        builds = {(run.version, run.scenario): _build(campaign, run) for run in schedule}
+        found = _found_runs(store, campaign, schedule, builds)
         _store_schedule(store, campaign, schedule)
         missing = [planned for planned in schedule if planned.run_id not in found]
         with lab_on(environment.placement.load):
-            measured = _measure(store, campaign, missing)
+            measured = _measure(store, campaign, missing, builds)
     records = {**found, **measured}
     return CampaignReport(
         comparison=comparison,
@@ -85,11 +87,37 @@ def run_campaign(
     )
 
 
-def _measure(store: ObjectStore, campaign: Campaign, missing: list[PlannedRun]) -> dict[str, RunRecord]:
+def _check_scenarios(plan: Plan, workload: Workload) -> None:
+    """Raise InputError for each scenario of which the workload holds no request, before anything is measured."""
+    problems = [
+        Problem(
+            f"{plan.path}: scenarios: {scenario.name}: routes",
+            f"the workload {workload.hash} holds no request of {', '.join(scenario.routes)}",
+            "name other routes, or capture an hour that holds some",
+        )
+        for scenario in plan.scenarios
+        if scenario.routes and not workload.routes.keys() & set(scenario.routes)
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _build(campaign: Campaign, planned: PlannedRun) -> str:
+    """Digest of the service that a run would measure now."""
+    return campaign.environment.service_digest(planned.version, campaign.plan.scenario(planned.scenario))
+
+
+def _measure(
+    store: ObjectStore, campaign: Campaign, missing: list[PlannedRun], builds: Mapping[tuple[str, str], str]
+) -> dict[str, RunRecord]:
     """Measure runs one after the other, each into the store as soon as it is there."""
     measured: dict[str, RunRecord] = {}
     in_a_row = 0
     for planned in track(missing, len(missing), "Measuring", label=lambda planned: planned.run_id):
+        if _build(campaign, planned) != builds[planned.version, planned.scenario]:
+            what = f"the service {planned.version} was changed while it was being measured"
+            remedy = f"remove {store.uri(_prefix(campaign.comparison))} and measure again, without touching it"
+            raise InputError(Problem(f"comparison {campaign.comparison}", what, remedy))
         with working_folder(store, "run") as folder:
             record = run_once(campaign, planned, folder)
             prefix = f"{_prefix(campaign.comparison)}/{planned.run_id}"
@@ -105,16 +133,12 @@ def _measure(store: ObjectStore, campaign: Campaign, missing: list[PlannedRun]) 
     return measured
 
 
-def _found_runs(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun]) -> dict[str, RunRecord]:
+def _found_runs(
+    store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun], builds: Mapping[tuple[str, str], str]
+) -> dict[str, RunRecord]:
     """The runs that are there. Raises InputError naming each field in which one differs from what is to be measured."""
     prefix = _prefix(campaign.comparison)
     planned = {run.run_id: run for run in schedule}
-    digests = {
-        (run.version, run.scenario): campaign.environment.service_digest(
-            run.version, campaign.plan.scenario(run.scenario)
-        )
-        for run in schedule
-    }
     found: dict[str, RunRecord] = {}
     problems: list[Problem] = []
     for key in store.keys(prefix):
@@ -129,7 +153,7 @@ def _found_runs(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRu
         expected = {"plan": campaign.plan.hash, "workload": campaign.workload.hash}
         run = planned.get(record.run_id)
         if run is not None:
-            expected["service_digest"] = digests[run.version, run.scenario]
+            expected["service_digest"] = builds[run.version, run.scenario]
         differing = [
             f"{name} is {getattr(record, name)} and would be {value} now"
             for name, value in expected.items()

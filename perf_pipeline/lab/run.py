@@ -69,7 +69,7 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
                 collectors.watch(started.upstream)
             began_s = time.time()
             load = started.start_load(
-                k6_command(campaign.k6, csv), k6_environment(files.config, started.load_cpus), logs / "k6.log"
+                k6_command(campaign.k6), k6_environment(files.config, csv, started.load_cpus), logs / "k6.log"
             )
             collectors.watch_load(load.pid)
             code, failure = _attend(started, load, logs / "k6.log", collectors, plan)

@@ -94,7 +94,7 @@ def write_replay(
             records.append("".join(f"{value:0{width}d}" for value, width in zip(fields, _WIDTHS, strict=True)))
         path = folder / f"chunk-{len(chunks):05d}.js"
         path.write_text(f"exports.index = {json.dumps(''.join(records))};\nexports.uris = {uris.as_literal()};\n")
-        chunks.append(str(path))
+        chunks.append(path.as_uri())
     token_path = folder / "tokens.js"
     token_path.write_text(f"exports.tokens = {token_of.as_literal()};\n")
     config = folder / "replay.json"
@@ -106,7 +106,7 @@ def write_replay(
                 "chunk_rows": CHUNK_ROWS,
                 "rows": rows.num_rows,
                 "warmup_from": order.warmup_from,
-                "tokens": str(token_path),
+                "tokens": token_path.as_uri(),
                 "field_starts": [0, *accumulate(_WIDTHS)],
                 "routes": list(routes),
                 "encodings": list(encodings),

@@ -91,27 +91,32 @@ def find_k6(environ: Mapping[str, str] = os.environ) -> K6:
     return K6(path, version, source)
 
 
-def k6_command(k6: K6, csv: Path) -> list[str]:
-    """The command line that replays with `replay.js` and writes k6's samples to a CSV file.
+def k6_command(k6: K6) -> list[str]:
+    """The command line that replays with `replay.js` and writes k6's samples to the CSV file of `k6_environment`.
 
     Neither thresholds nor a summary: the gates judge, and k6 keeps every value in memory for either.
     """
     no_summary = "--summary-mode=disabled" if k6.version >= (1, 3, 0) else "--no-summary"
     return [
         str(k6.path), "run", "--quiet", "--no-color", "--no-usage-report", "--no-thresholds", no_summary,
-        "--address", "", "--system-tags", ",".join(SYSTEM_TAGS), "--out", f"csv={csv}", str(SCRIPT),
+        "--address", "", "--system-tags", ",".join(SYSTEM_TAGS), "--out", "csv", str(SCRIPT),
     ]  # fmt: skip
 
 
-def k6_environment(config: Path, cpus: int | None = None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def k6_environment(
+    config: Path, csv: Path, cpus: int | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
     """The environment variables of k6: nothing that the user set for other tests, and no settings of the user's home.
 
-    `config` is the file of `chunks.write_replay`; `cpus` is the number of CPUs that k6 may use.
+    `config` is the file of `chunks.write_replay`, `csv` the file that k6 writes its samples to, `cpus` the number of
+    CPUs that it may use.
     """
     variables = _plain_environment(environ) | {
         # Where k6 looks for a configuration file of the user's, which could change the test. There is none here.
         "HOME": str(config.parent),
         "XDG_CONFIG_HOME": str(config.parent),
+        # Not as `--out csv=FILE`: there k6 would read a path with "=" in it as a list of settings.
+        "K6_CSV_FILENAME": str(csv),
         "K6_CSV_TIME_FORMAT": "unix_micro",
         # A second's samples written at once would hold up the requests of that moment.
         "K6_CSV_SAVE_INTERVAL": "100ms",

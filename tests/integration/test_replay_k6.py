@@ -4,7 +4,9 @@ import csv
 import gzip
 import http.server
 import json
+import shutil
 import subprocess
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from perf_pipeline.plan import LoadSection, ScenarioSection
+from perf_pipeline.replay import k6 as k6_module
 from perf_pipeline.replay.chunks import replay_folder, write_replay
 from perf_pipeline.replay.k6 import find_k6, k6_command, k6_environment, read_hold_start
 from perf_pipeline.replay.order import request_order
@@ -95,25 +98,35 @@ def requests(count: int) -> pa.Table:
     )
 
 
-def replay(recorder: Recorder, tmp_path: Path, count: int, rate: int, graphql: bool) -> list[dict[str, str]]:
+def replay(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, rate: int, graphql: bool
+) -> list[dict[str, str]]:
     """Run k6 and return its samples; what the order says must have been sent, in that order."""
     table = requests(count)
     scenario = ScenarioSection(name="all", rate_per_s=rate)
     order = request_order(count, scenario, LOAD, 3, 4)
     k6 = find_k6()
+    # Places with characters that mean something to k6, to a shell or in a URL.
+    odd = tmp_path / "dt=2026-11-30, a b#c%41'd"
+    odd.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    script = odd / "replay.js"
+    shutil.copy(k6_module.SCRIPT, script)
+    monkeypatch.setattr(k6_module, "SCRIPT", script)
+    csv_path = odd / "k6.csv"
     with replay_folder() as folder:
         target = f"http://127.0.0.1:{recorder.server_port}"
         files = write_replay(folder, table, order, TOKENS, target, scenario, LOAD, graphql)
         done = subprocess.run(
-            k6_command(k6, tmp_path / "k6.csv"), env=k6_environment(files.config, 1), capture_output=True, text=True,
-            timeout=60, check=False,
+            k6_command(k6), env=k6_environment(files.config, csv_path, 1), capture_output=True, text=True, timeout=60,
+            check=False,
         )  # fmt: skip
     printed = done.stdout + done.stderr
     assert done.returncode == 0, printed
-    hold_start = read_hold_start(tmp_path / "k6.csv")
+    hold_start = read_hold_start(csv_path)
     assert hold_start is not None
     assert f"hold_start={round(hold_start * 1000)}" in printed
-    text = (tmp_path / "k6.csv").read_text()
+    text = csv_path.read_text()
     assert "token-of" not in printed + text
     in_warmup, in_hold = rate * LOAD.warmup_s, rate * LOAD.hold_s
     rows = [order.rows[(order.warmup_from + number) % len(order.rows)] for number in range(in_warmup)]
@@ -144,8 +157,8 @@ def sequence(recorder: Recorder) -> list[str]:
     return [path.rpartition("&")[2] for _, path, _ in recorder.received]
 
 
-def test_requests_are_sent_as_captured(recorder: Recorder, tmp_path: Path) -> None:
-    samples = replay(recorder, tmp_path, count=400, rate=40, graphql=False)
+def test_requests_are_sent_as_captured(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = replay(recorder, tmp_path, monkeypatch, count=400, rate=40, graphql=False)
     durations = [row for row in samples if row["metric_name"] == "http_req_duration"]
     assert {row["name"] for row in durations} == {"/things/{id}", "/other"}
     assert {row["status"] for row in durations} == {"200", "302"}
@@ -166,8 +179,10 @@ def test_requests_are_sent_as_captured(recorder: Recorder, tmp_path: Path) -> No
     assert vus == {"12.000000"}, "both scenarios share the virtual users that were made beforehand"
 
 
-def test_the_workload_starts_over_and_graphql_errors_are_counted_by_body(recorder: Recorder, tmp_path: Path) -> None:
-    samples = replay(recorder, tmp_path, count=30, rate=20, graphql=True)
+def test_the_workload_starts_over_and_graphql_errors_are_counted_by_body(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = replay(recorder, tmp_path, monkeypatch, count=30, rate=20, graphql=True)
     rates = [float(row["metric_value"]) for row in samples if row["metric_name"] == "graphql_errors"]
     assert 80 <= len(rates) <= 81
     sent = sequence(recorder)[-len(rates) :]
