@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_runs import write_run
 
 from perf_pipeline.gates.evidence import (
     METRICS,
@@ -19,6 +18,7 @@ from perf_pipeline.metrics.evidence import evidence, latency_sample
 from perf_pipeline.metrics.extract import extract_runs
 from perf_pipeline.metrics.histogram import bucket_edges_ms, bucket_index, window_histogram
 from perf_pipeline.metrics.tables import MetricTables
+from tests.recorded_runs import write_run
 
 
 def sample_of(latencies_ms: np.ndarray, window: np.ndarray, windows: int) -> LatencySample:

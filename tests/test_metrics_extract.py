@@ -4,11 +4,11 @@ import gzip
 from pathlib import Path
 
 import pytest
-from recorded_runs import HOLD_START, k6_csv, write_run
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.gates.evidence import METRICS
 from perf_pipeline.metrics.extract import extract_runs
+from tests.recorded_runs import HOLD_START, k6_csv, write_run
 
 
 def test_runs_become_rows(tmp_path: Path) -> None:

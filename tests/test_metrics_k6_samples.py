@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_runs import COLUMNS, Row, k6_csv, request_rows
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.lab.run_directory import Hold
 from perf_pipeline.metrics.histogram import bucket_edges_ms
 from perf_pipeline.metrics.k6_samples import K6Samples, find_k6_file, read_k6_samples
+from tests.recorded_runs import COLUMNS, Row, k6_csv, request_rows
 
 START = 1_796_000_000.0
 HOLD = Hold(start=START, end=START + 5)

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_runs import HOLD_START, MEMORY, METRICS, histogram_samples, k6_csv, request_rows, series_csv, write_run
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.gates.evidence import METRICS as ALL_METRICS
 from perf_pipeline.gates.evidence import Missing
 from perf_pipeline.metrics.measured_run import Measurement, measure_run
+from tests.recorded_runs import (
+    HOLD_START,
+    MEMORY,
+    METRICS,
+    histogram_samples,
+    k6_csv,
+    request_rows,
+    series_csv,
+    write_run,
+)
 
 
 def problems_of(run: Path) -> list[str]:

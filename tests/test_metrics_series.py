@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_runs import histogram_samples, series_csv
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.gates.evidence import Missing
@@ -27,6 +26,7 @@ from perf_pipeline.metrics.series import (
     throttled_share,
 )
 from perf_pipeline.plan import GaugeSource, HistogramSource
+from tests.recorded_runs import histogram_samples, series_csv
 
 HOLD = Hold(start=1000.0, end=1010.0)
 EDGES_S = (0.001, 0.01, 0.1)

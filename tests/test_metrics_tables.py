@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from recorded_runs import write_run
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.gates.evidence import LatencySample
@@ -14,6 +13,7 @@ from perf_pipeline.metrics.extract import extract_runs
 from perf_pipeline.metrics.tables import read_metrics, write_metrics
 from perf_pipeline.storage import LocalObjectStore
 from perf_pipeline.warehouse import read_tables, write_tables
+from tests.recorded_runs import write_run
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from report_judgements import everything_set_aside, not_enough_evidence, regression
 
 from perf_pipeline.gates.findings import (
     Agreement,
@@ -23,6 +22,7 @@ from perf_pipeline.gates.findings import (
 from perf_pipeline.report.tables import judgement_tables
 from perf_pipeline.storage import LocalObjectStore
 from perf_pipeline.warehouse import Warehouse, read_tables, table_schema, write_tables
+from tests.report_judgements import everything_set_aside, not_enough_evidence, regression
 
 KEY = "1.0.0__1.1.0"
 RENAMED = {"check": "check_name", "limit": "limit_value"}

@@ -13,7 +13,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from recorded_runs import write_run
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.files import project_file
@@ -28,6 +27,7 @@ from perf_pipeline.warehouse import (
     table_schema,
     write_tables,
 )
+from tests.recorded_runs import write_run
 
 A, B = "1.0__1.1", "1.1__1.2"
 
