@@ -193,6 +193,29 @@ def test_a_user_without_a_token_is_an_error_and_leaves_nothing(tmp_path: Path) -
     assert private_folders() == before
 
 
+def test_a_service_that_does_not_accept_the_tokens_is_an_error_and_no_run(tmp_path: Path) -> None:
+    plan = small_plan(tmp_path / "plan")
+    text = (plan.folder / "serve.py").read_text()
+    refusing = text.replace("send_response(200)", "send_response(200 if self.path in ('/health', '/metrics') else 401)")
+    (plan.folder / "serve.py").write_text(refusing)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(
+        InputError, match=r"plan.yaml: tokens: the service answers 401 to /b/\d+.*\n    -> tokens.issuer"
+    ):
+        run_once(campaign(tmp_path, WRITE, plan), PLANNED, tmp_path / "run")
+    assert not (tmp_path / "run/run.json").exists()
+
+
+def test_requests_of_nobody_need_no_token(tmp_path: Path) -> None:
+    made = campaign(tmp_path, WRITE)
+    store = LocalObjectStore(tmp_path / "anonymous")
+    store_hour(store, captured(20, user=None))
+    workload = freeze_workload(store, made.plan)
+    (tmp_path / "run").mkdir()
+    anonymous = Campaign(made.comparison, made.plan, workload, made.environment, made.k6, lambda *_: {})
+    assert run_once(anonymous, PLANNED, tmp_path / "run").status == "complete"
+
+
 def test_the_announcement_is_read_once_when_it_is_whole(tmp_path: Path) -> None:
     log = tmp_path / "k6.log"
     announced = _Announcement(log)

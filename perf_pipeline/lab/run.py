@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
+import requests
 
+from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.lab.collectors import Collectors, collecting, write_series
 from perf_pipeline.lab.environment import Environment, Load, Started
 from perf_pipeline.lab.interruption import raise_if_abandoned
@@ -54,15 +56,17 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
     plan = campaign.plan
     scenario = plan.scenario(planned.scenario)
     logs, csv, scrapes = folder / "logs", folder / "k6.csv", folder / "scrapes"
-    requests = campaign.workload.table(scenario.routes)
+    captured = campaign.workload.table(scenario.routes)
     set_seed = derived_seed(plan.schedule.seed, scenario.name)
-    order = request_order(requests.num_rows, scenario, plan.load, set_seed, planned.seed)
+    order = request_order(captured.num_rows, scenario, plan.load, set_seed, planned.seed)
     digest = campaign.environment.service_digest(planned.version, scenario)
     with campaign.environment.started(planned.version, scenario, logs) as started, replay_folder() as private:
         started.remove_if_abandoned(private)
-        tokens = _tokens(campaign, requests.take(pa.array(order.rows)), _longest_s(plan))
+        sent = captured.take(pa.array(order.rows))
+        tokens = _tokens(campaign, sent, _longest_s(plan))
         graphql = plan.metrics.graphql_error_rate is not None
-        files = write_replay(private, requests, order, tokens, started.service.url, scenario, plan.load, graphql)
+        files = write_replay(private, captured, order, tokens, started.service.url, scenario, plan.load, graphql)
+        _check_that_tokens_are_accepted(started.service.url, sent, tokens, plan)
         with collecting(scrapes) as collectors:
             collectors.watch(started.service)
             if started.upstream:
@@ -160,10 +164,35 @@ def _longest_s(plan: Plan) -> float:
     return load.warmup_s + drain_ms(load) / 1000 + load.hold_s + load.request_timeout_s + K6_MARGIN_S
 
 
-def _tokens(campaign: Campaign, requests: pa.Table, for_s: float) -> Mapping[str, str]:
+def _tokens(campaign: Campaign, sent: pa.Table, for_s: float) -> Mapping[str, str]:
     """A token for each user of the requests that outlives the run."""
-    users = sorted(user for user in requests["user"].unique().to_pylist() if user)
+    users = sorted(user for user in sent["user"].unique().to_pylist() if user)
     return campaign.tokens(users, time.time() + for_s)
+
+
+def _check_that_tokens_are_accepted(url: str, sent: pa.Table, tokens: Mapping[str, str], plan: Plan) -> None:
+    """Send one request of the run before the load. Raises InputError when the service refuses its token.
+
+    Else both versions would refuse everything, and be found to be equally fast at it.
+    """
+    row = next((row for row in sent.select(["uri", "user"]).slice(0, 1000).to_pylist() if row["user"]), None)
+    if row is None:
+        return
+    headers = {"Authorization": f"Bearer {tokens[row['user']]}", "X-Load-Test": "perf_pipeline"}
+    with requests.Session() as session:
+        session.trust_env = False
+        try:
+            answer = session.get(url + row["uri"], headers=headers, timeout=plan.load.request_timeout_s, stream=True,
+                                 allow_redirects=False)  # fmt: skip
+        except requests.RequestException:
+            # Whatever is wrong, the run will tell.
+            return
+    if answer.status_code in (401, 403):
+        what = (
+            f"the service answers {answer.status_code} to {row['uri']}, so it does not accept the tokens of the replay"
+        )
+        remedy = "tokens.issuer, tokens.audience and the key that the service verifies with have to agree"
+        raise InputError(Problem(f"{plan.path}: tokens", what, remedy))
 
 
 def _compress(csv: Path) -> None:
