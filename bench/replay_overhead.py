@@ -1,10 +1,10 @@
 """What replaying costs k6: requests/s with replay.js against a one-line script, and against the usual SharedArray.
 
-    .venv/bin/python bench/replay_overhead.py [--rows 200000] [--seconds 6] [--rounds 3]
+    .venv/bin/python bench/replay_overhead.py [--rows 200000] [--seconds 4] [--rounds 7]
 
 Each script runs as fast as it can (20 virtual users, no pauses) against the same nginx on loopback, with the CSV output
-that every run has. nginx has a CPU of its own where there are two. Rounds alternate, so that a slow moment of the
-machine meets all scripts; CPU time per request is printed beside, because it depends less on what else runs.
+that every run has. nginx has a CPU of its own where there are two. The ratio is the median of the ratios of each round,
+so that a slow moment of the machine meets both sides; CPU time per request is printed beside.
 
 The lab starts k6 with GOGC=400, because a garbage collection of the load generator is a pause in what it measures. The
 ratio compares what a run costs with what a user would start instead: `k6 run` on one line, as it comes. The further
@@ -94,15 +94,17 @@ def main() -> int:
     """Measure and print; 1 when replaying stays below its bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000, help="captured requests (default 200,000)")
-    parser.add_argument("--seconds", type=int, default=6, help="seconds of each execution (default 6)")
-    parser.add_argument("--rounds", type=int, default=3, help="executions of each script (default 3)")
+    parser.add_argument("--seconds", type=int, default=4, help="seconds of each execution (default 4)")
+    parser.add_argument("--rounds", type=int, default=7, help="executions of each script (default 7)")
     arguments = parser.parse_args()
     placement = divide_cpus(usable_cores())
     with tempfile.TemporaryDirectory(prefix="replay-overhead-") as name, nginx(Path(name), placement.service) as target:
         scripts = write_scripts(Path(name), target, arguments.rows, arguments.seconds)
         measured: dict[str, list[Measured]] = {script: [] for script in scripts}
-        for _ in range(arguments.rounds):
-            for script, (path, settings) in scripts.items():
+        for number in range(arguments.rounds):
+            # The two that are compared run next to each other, and take turns at being first.
+            for script in sorted(scripts, reverse=bool(number % 2), key=list(scripts).index):
+                path, settings = scripts[script]
                 measured[script].append(execute(Path(name), path, placement.load, settings))
     return show(measured, arguments.rows)
 
@@ -201,11 +203,12 @@ def show(measured: dict[str, list[Measured]], rows: int) -> int:
     """Print a line for each script; 1 when the replay is slower than its bound allows."""
     print(f"{rows:,} captured requests, {VUS} virtual users, medians of {len(measured[ONE_LINE_NAME])} rounds")
     print(f"{'script':34} {'requests/s':>10} {'of one line':>12} {'CPU µs/request':>15} {'peak memory MB':>15}")
-    base = statistics.median(one.requests_per_s for one in measured[ONE_LINE_NAME])
+    base = measured[ONE_LINE_NAME]
     ratios = {}
     for script, found in measured.items():
         rate = statistics.median(one.requests_per_s for one in found)
-        ratios[script] = rate / base
+        pairs = zip(found, base, strict=True)
+        ratios[script] = statistics.median(one.requests_per_s / other.requests_per_s for one, other in pairs)
         cpu = statistics.median(one.cpu_us for one in found)
         memory = max(one.memory_mb for one in found)
         print(f"{script:34} {rate:10,.0f} {ratios[script]:12.2f} {cpu:15.0f} {memory:15.0f}")
