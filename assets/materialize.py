@@ -10,6 +10,7 @@ import sys
 import dagster as dg
 from rich.console import Console
 
+from assets.abandoned_runs import end_abandoned_runs, process_tags
 from assets.definitions import defs
 from assets.jobs import capture_traffic, compare_versions
 from assets.partitions import COMPARISON_PARTITIONS
@@ -31,6 +32,7 @@ def materialize(comparison: str, fresh: bool) -> None:
     `fresh` removes the runs of the comparison first. Raises InputError when the question or the input is wrong.
     """
     instance, plan, store = dg.DagsterInstance.get(), PlanResource().load(), StoreResource().open()
+    end_abandoned_runs(instance)
     missing = [hour for hour in plan.workload.hours if not store.keys(requests_folder(hour))]
     for hour in missing if plan.capture.log else []:
         _execute(capture_traffic.name, hour, instance)
@@ -41,7 +43,9 @@ def materialize(comparison: str, fresh: bool) -> None:
 
 
 def _execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
-    defs.resolve_job_def(job).execute_in_process(instance=instance, partition_key=partition, run_config=_QUIET)
+    defs.resolve_job_def(job).execute_in_process(
+        instance=instance, partition_key=partition, run_config=_QUIET, tags=process_tags()
+    )
 
 
 def main() -> int:

@@ -142,7 +142,7 @@ def test_runs_of_another_plan_workload_or_build_are_never_mixed_in(
     for problem in caught.value.problems:
         assert problem.what.startswith(f"{field} is ")
         assert problem.what.count(" would be ") == 1
-        assert problem.remedy.startswith(f"remove {lab.store.root}/{PREFIX} to measure everything afresh")
+        assert "--fresh" in problem.remedy and f"removes {lab.store.root}/{PREFIX}" in problem.remedy
 
 
 def test_a_run_that_the_plan_does_not_ask_for_is_named(lab: Lab) -> None:

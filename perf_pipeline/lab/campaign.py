@@ -162,7 +162,10 @@ def _found_runs(
         if run is None and not differing:
             differing = ["it is not among the runs that the plan asks for"]
         if differing:
-            remedy = f"remove {store.uri(prefix)} to measure everything afresh, or go back to what it was measured with"
+            remedy = (
+                "measure everything again with `perf-pipeline compare PLAN --fresh` (demo: `demo --fresh`), "
+                f"which removes {store.uri(prefix)}, or go back to what it was measured with"
+            )
             problems.append(Problem(store.uri(key), "; ".join(differing), remedy))
         found[record.run_id] = record
     if problems:
