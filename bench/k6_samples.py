@@ -33,12 +33,12 @@ HOLD_S, WARM_UP_S = 120, 30
 READERS = ("histograms", "count")
 
 
-def write_k6_csv(path: Path, rows: int) -> int:
+def write_k6_csv(path: Path, rows: int, seed: int = 1, slower: float = 1.0) -> int:
     """Write about so many rows as k6 does, nine a request in order of their end; return how many."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     requests = rows // 9
     start_s = START_S - WARM_UP_S + np.arange(requests) * (WARM_UP_S + HOLD_S) / requests
-    latency_ms = rng.lognormal(1.2, 0.6, requests)
+    latency_ms = slower * rng.lognormal(1.2, 0.6, requests)
     stamp_us = ((start_s + latency_ms / 1000) * 1e6).astype(np.int64)
     failed = rng.random(requests) < 0.005
     route = rng.integers(0, len(ROUTES), requests)

@@ -7,6 +7,7 @@ imports Dagster; the code location `assets` does.
 
 import os
 import shutil
+import signal
 import sys
 from importlib.util import find_spec
 from typing import NoReturn
@@ -51,5 +52,8 @@ def _become(settings: Settings, arguments: list[str], variables: dict[str, str])
         "PERF_PIPELINE_WAREHOUSE": str(settings.warehouse),
         "PERF_PIPELINE_TOKEN_KEY_FILE": str(settings.token_key_file),
     }
+    # A shell starts background jobs with SIGINT ignored, and Dagster lets SIGTERM do what SIGINT does: such a job could
+    # not be stopped. The default survives the exec, a handler would not.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant
