@@ -133,7 +133,7 @@ def test_a_program_is_watched_from_start_to_end(tmp_path: Path, page: str, monke
         watched.watch(Endpoint("upstream", page, f"{page}/other", None))
         watched.watch_load(None)
         watched.watch_load(os.getpid())
-        time.sleep(0.35)
+        time.sleep(1.5)
     write_series(tmp_path / "scrapes", tmp_path / "series.csv.gz")
     found = rows(tmp_path / "series.csv.gz")
     up = {job: [value for _, name, labels, value in found if name == "up" and labels["job"] == job]

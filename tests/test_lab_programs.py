@@ -78,7 +78,7 @@ def test_a_stubborn_program_is_killed_after_its_grace(tmp_path: Path) -> None:
         began = time.monotonic()
         running.end(program, grace_s=0.2)
         assert program.exit_code() == -signal.SIGKILL
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
 
 
 def test_a_program_gets_exactly_its_variables_and_no_input(tmp_path: Path) -> None:

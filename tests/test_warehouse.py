@@ -292,7 +292,7 @@ def test_a_lock_that_stays_is_a_problem_that_names_its_holder(
         began = time.monotonic()
         with pytest.raises(InputError) as raised:
             call()
-        assert 0.3 <= time.monotonic() - began < 5
+        assert 0.3 <= time.monotonic() - began < 20
         text = str(raised.value)
         assert str(warehouse.path) in text
         assert f"is locked by process {holders[0].process.pid}" in text
