@@ -7,20 +7,36 @@ What belongs here: bytes under keys. Keys are relative paths with `/`:
     workloads/<hash>/                 runs/<comparison>/<run_id>/
     metrics/<comparison>/*.parquet    reports/<comparison>/
 
-A write is whole or not at all: it goes to a temporary name on the same file system and is moved into place.
+A write is whole or not at all: it goes to a temporary name on the same file system and is moved into place
+(`half_written`).
 """
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.half_written import is_partial, new_partial, partial_prefix, remove_partials_of_the_dead
 
-_PARTIAL = ".partial-"
+_PRIVATE = ("raw", "requests", "quarantine")
+"""What is captured holds addresses, secrets of queries and tokens: only its owner reads it, whatever the umask."""
+_PRIVATE_MASK = 0o077
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_UMASK = _read_umask()
+"""The process's file mode mask. It can only be read by setting it, for a moment in which other threads may be making
+files: so once, and to the narrowest."""
 
 
 class ObjectStore(Protocol):
@@ -67,7 +83,7 @@ class LocalObjectStore:
 
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
-        write_file(self._path(key), data)
+        write_file(self._path(key), data, _mask(key))
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -87,7 +103,7 @@ class LocalObjectStore:
         return sorted(
             path.relative_to(self.root).as_posix()
             for path in paths
-            if path.is_file() and not any(part.startswith(_PARTIAL) for part in path.relative_to(self.root).parts)
+            if path.is_file() and not is_partial(path.relative_to(self.root))
         )
 
     def delete(self, prefix: str) -> None:
@@ -95,25 +111,28 @@ class LocalObjectStore:
         path = self._path(prefix)
         if path.is_dir():
             # Renamed first, so that a reader sees all of the folder or nothing of it.
-            doomed = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=path.parent))
-            os.replace(path, doomed)
-            shutil.rmtree(doomed)
+            shutil.rmtree(_set_aside(path))
         else:
             path.unlink(missing_ok=True)
 
     def put_folder(self, prefix: str, folder: Path) -> None:
-        """Move the files of a local folder below the prefix, replacing what was there; the folder is gone then."""
+        """Move the files of a local folder below the prefix, replacing what was there; the folder is gone then.
+
+        When that fails, what was there is there, and so is the folder.
+        """
         path = self._path(prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=path.parent))
+        source = folder
         try:
-            shutil.copytree(folder, partial, dirs_exist_ok=True)
-            self.delete(prefix)
-            os.replace(partial, path)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        shutil.rmtree(folder)
+            if folder.stat().st_dev != path.parent.stat().st_dev:
+                source = new_partial(path.parent)
+                shutil.copytree(folder, source, dirs_exist_ok=True)
+            _settle(source, _mask(prefix))
+            _move_into_place(source, path)
+        finally:
+            if source != folder:
+                shutil.rmtree(source, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def local_folder(self, prefix: str) -> Path:
         """A local folder with the objects below the prefix, to read only. Raises KeyError when there are none."""
@@ -127,21 +146,32 @@ class LocalObjectStore:
         return str(self.root / key)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a local file, whole or not at all; its folder is made when it is not there."""
+def write_file(path: Path, data: bytes, mask: int = _UMASK) -> None:
+    """Write a local file, whole or not at all; its folder is made when it is not there.
+
+    `mask` holds the bits of the file mode that it does not get: by default it is as open as any other file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+    descriptor, partial = tempfile.mkstemp(prefix=partial_prefix(), dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files that only their owner reads; what is kept here is as open as any other file.
-        Path(partial).chmod(0o666 & ~_umask())
+        # mkstemp makes files that only their owner reads.
+        Path(partial).chmod(0o666 & ~mask)
         os.replace(partial, path)
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(store: ObjectStore) -> list[Path]:
+    """Remove what processes of this machine that were killed left half-written, and return the paths.
+
+    It may hold tokens, or samples before they are compressed.
+    """
+    return remove_partials_of_the_dead(store.root) if isinstance(store, LocalObjectStore) else []
 
 
 def open_store(location: str) -> ObjectStore:
@@ -158,15 +188,58 @@ def open_store(location: str) -> ObjectStore:
 def working_folder(store: ObjectStore, name: str) -> Iterator[Path]:
     """A new empty folder to build in, near the local store so that the last move is cheap; removed at the end."""
     near = store.root if isinstance(store, LocalObjectStore) else None
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PARTIAL}{name}-", dir=near))
+    folder = new_partial(near, name)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _umask() -> int:
-    """The process's file mode mask, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _mask(key: str) -> int:
+    """The bits of the file mode that an object of this key does not get."""
+    return _UMASK | (_PRIVATE_MASK if PurePath(key).parts[0] in _PRIVATE else 0)
+
+
+def _settle(folder: Path, mask: int) -> None:
+    """Give a new folder and its files the modes that they keep, and have the disk hold all of it."""
+    for place, _, names in os.walk(folder):
+        for path in (*(Path(place, name) for name in names), Path(place)):
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                continue
+            # mkdtemp makes folders that only their owner reads. A file that was made so is meant so.
+            path.chmod((0o777 if stat.S_ISDIR(mode) else stat.S_IMODE(mode)) & ~mask)
+            _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move_into_place(folder: Path, path: Path) -> None:
+    """Rename a folder to a path of the same file system. What was there stays unless that succeeds."""
+    old = _set_aside(path) if path.is_dir() else None
+    try:
+        os.replace(folder, path)
+    except BaseException:
+        if old:
+            os.replace(old, path)
+        raise
+    _sync(path.parent)
+    if old:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a folder to where nobody looks, and return where."""
+    aside = new_partial(path.parent)
+    try:
+        os.replace(path, aside)
+    except BaseException:
+        aside.rmdir()
+        raise
+    return aside

@@ -1,5 +1,6 @@
 import gzip
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ def test_the_lines_of_an_hour_are_landed_as_they_came(tmp_path: Path, store: Loc
     assert (manifest.first.timestamp(), manifest.last.timestamp()) == (HOUR_START_S, HOUR_START_S + 5)
     assert manifest.source == "access.json"
     assert manifest_from_json(store.get(f"{FOLDER}/part=0/manifest.json")) == manifest
+
+
+def test_what_was_landed_is_its_owners_and_what_a_killed_landing_left_goes(
+    tmp_path: Path, store: LocalObjectStore
+) -> None:
+    left = store.root / f".partial-{2**22 + 1}-1-{socket.gethostname()}-landing"
+    left.mkdir()
+    land_file(store, log_of(tmp_path, [numbered(0)]), "access", HOUR)
+    assert not left.exists()
+    modes = {path.stat().st_mode & 0o777 for path in (store.root / FOLDER / "part=0").iterdir()}
+    assert modes == {0o600}, "queries hold secrets"
 
 
 def test_landing_again_writes_the_same_bytes(

@@ -1,5 +1,6 @@
 import json
 import random
+import socket
 import stat
 from collections import Counter
 from datetime import UTC, datetime
@@ -61,6 +62,15 @@ def requests_of(store: LocalObjectStore) -> pa.Table:
 
 def quarantine_of(store: LocalObjectStore) -> list[dict]:
     return pq.read_table(store.local_folder(f"quarantine/{FOLDER}") / "quarantine.parquet").to_pylist()
+
+
+def test_tokens_that_a_killed_capture_left_are_removed(store: LocalObjectStore, issuer: SignedTokens) -> None:
+    put_object(store, [line()])
+    left = store.root / f".partial-{2**22 + 1}-1-{socket.gethostname()}-requests"
+    left.mkdir()
+    (left / "requests.parquet").write_bytes(b"tokens")
+    build_requests(store, plan(), HOUR, issuer, NOW_S)
+    assert not left.exists()
 
 
 def test_an_accepted_line_becomes_a_row(store: LocalObjectStore, issuer: SignedTokens) -> None:

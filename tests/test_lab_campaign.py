@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,13 @@ def test_scenarios_without_requests_are_all_named_before_anything_is_measured(la
         lab.measure(plan)
     assert [problem.where.split(": ")[2] for problem in caught.value.problems] == ["first", "second"]
     assert lab.measured == []
+
+
+def test_what_a_killed_campaign_left_half_written_is_removed(lab: Lab) -> None:
+    left = lab.store.root / f".partial-{2**22 + 1}-1-{socket.gethostname()}-run"
+    left.mkdir()
+    lab.measure()
+    assert not left.exists()
 
 
 def test_an_unknown_version_is_named(lab: Lab) -> None:

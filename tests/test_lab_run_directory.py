@@ -54,6 +54,16 @@ def test_all_problems_of_all_runs_come_at_once(tmp_path: Path) -> None:
     assert "run_id 1.0.0-browse-r01" in str(caught.value)
 
 
+def test_a_run_that_is_half_written_is_no_run(tmp_path: Path) -> None:
+    """A campaign that is killed while it moves a run into place leaves the next one, and `judge`, their way."""
+    folder = tmp_path / ".partial-of-somebody" / "runs"
+    make_run(folder / "whole")
+    make_run(folder / "c" / ".partial-1-2-host-x", run_id="half")
+    (folder / ".partial-y").mkdir()
+    (folder / ".partial-y" / "k6.csv").write_text("")
+    assert [run.name for run in find_runs(folder)] == ["whole"]
+
+
 @pytest.mark.parametrize(("make", "message"), [(False, "is not a folder"), (True, "holds no run directory")])
 def test_a_folder_without_runs_is_an_error(tmp_path: Path, make: bool, message: str) -> None:
     folder = tmp_path / "runs"

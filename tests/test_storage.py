@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perf_pipeline import storage
 from perf_pipeline.errors import InputError
 from perf_pipeline.storage import LocalObjectStore, open_store, working_folder
 
@@ -81,6 +82,94 @@ def test_a_folder_that_cannot_be_written_is_not_there_at_all(
         store.put_folder("runs/c/r", folder)
     assert store.keys("runs") == []
     assert (folder / "run.json").exists()
+
+
+def test_a_folder_that_cannot_replace_what_is_there_leaves_it_there(
+    store: LocalObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("runs/c/r/old", b"old")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "new").write_text("new")
+    replace = os.replace
+
+    def no_space(source: Path, target: Path) -> None:
+        if source == folder:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", no_space)
+    with pytest.raises(OSError, match="No space"):
+        store.put_folder("runs/c/r", folder)
+    assert store.keys("") == ["runs/c/r/old"]
+    assert [path.name for path in (store.root / "runs/c").iterdir()] == ["r"]
+    assert (folder / "new").exists()
+
+
+def test_a_folder_is_moved_and_on_the_disk_before_it_is_seen(
+    store: LocalObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    with working_folder(store, "run") as folder:
+        (folder / "logs").mkdir()
+        (folder / "logs" / "log").write_text("x")
+        before = {path.stat().st_ino for path in (folder, folder / "logs", folder / "logs/log")}
+        store.put_folder("runs/c/r", folder)
+    assert (store.root / "runs/c/r/logs/log").stat().st_ino in before, "it is moved, not copied"
+    assert set(synced[:3]) == before
+    assert synced[3:] == [(store.root / "runs/c").stat().st_ino]
+
+
+def test_a_folder_comes_from_another_file_system_too(
+    store: LocalObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text("{}")
+    stat, replace = Path.stat, os.replace
+
+    class Elsewhere:
+        st_dev = -1
+
+    def no_rename(source: Path, target: Path) -> None:
+        if source == folder:
+            raise OSError(18, "Invalid cross-device link")
+        replace(source, target)
+
+    monkeypatch.setattr(Path, "stat", lambda path, **kwargs: Elsewhere() if path == folder else stat(path, **kwargs))
+    monkeypatch.setattr(os, "replace", no_rename)
+    store.put_folder("runs/c/r", folder)
+    monkeypatch.undo()
+    assert store.keys("") == ["runs/c/r/run.json"]
+    assert not folder.exists()
+    assert [path.name for path in (store.root / "runs/c").iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize(("prefix", "is_open"), [("runs/c/r", True), ("raw/t/dt=1", False), ("quarantine/x", False)])
+def test_what_is_captured_is_its_owners_and_all_else_as_open_as_other_files(
+    store: LocalObjectStore, prefix: str, is_open: bool
+) -> None:
+    store.put(f"{prefix}-put", b"x")
+    with working_folder(store, "run") as folder:
+        (folder / "logs").mkdir()
+        (folder / "logs" / "log").write_text("x")
+        (folder / "secret").touch(mode=0o600)
+        store.put_folder(prefix, folder)
+    path = store.root / prefix
+    mode = 0o777 & ~storage._UMASK & (0o777 if is_open else 0o700)
+    assert [entry.stat().st_mode & 0o777 for entry in (path, path / "logs")] == [mode, mode]
+    assert [entry.stat().st_mode & 0o777 for entry in (path / "logs/log", path.with_name(f"{path.name}-put"))] == [
+        mode & 0o666,
+        mode & 0o666,
+    ]
+    assert (path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_umask_is_not_touched_by_a_write(store: LocalObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that makes a file meanwhile would make it for everybody."""
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask was set"))
+    store.put("a/object", b"x")
 
 
 def test_half_written_objects_are_never_listed(store: LocalObjectStore) -> None:

@@ -20,7 +20,7 @@ from perf_pipeline.capture.raw_objects import (
     part_folder,
 )
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.storage import ObjectStore, working_folder
+from perf_pipeline.storage import ObjectStore, remove_abandoned, working_folder
 
 __all__ = ["LandingManifest", "hours_of_log", "land_file"]
 
@@ -42,6 +42,7 @@ def land_file(store: ObjectStore, log: Path, topic: str, hour: str) -> LandingMa
     the log cannot be read, is no JSON access log, or holds no line of the hour.
     """
     prefix = part_folder(topic, hour, _PART)
+    remove_abandoned(store)
     lines = bytes_ = 0
     first_s: int | None = None
     last_s: int | None = None

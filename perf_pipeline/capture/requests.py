@@ -29,7 +29,7 @@ from perf_pipeline.capture.sieve import REJECTED, Sieve, only_used
 from perf_pipeline.capture.tokens import TokenIssuer
 from perf_pipeline.plan import Plan
 from perf_pipeline.progress import track
-from perf_pipeline.storage import ObjectStore, working_folder
+from perf_pipeline.storage import ObjectStore, remove_abandoned, working_folder
 
 REQUESTS_NAME = "requests.parquet"
 QUARANTINE_NAME = "quarantine.parquet"
@@ -92,6 +92,7 @@ def build_requests(
     """
     now_s = time.time() if now_s is None else now_s
     keys = landed_objects(store, plan.capture.topic, hour)
+    remove_abandoned(store)
     sieve = Sieve(plan.capture)
     rejected: Counter[str] = Counter()
     read = 0

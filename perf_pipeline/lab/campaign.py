@@ -21,7 +21,7 @@ from perf_pipeline.progress import track
 from perf_pipeline.replay.k6 import find_k6
 from perf_pipeline.replay.schedule import PlannedRun, schedule_runs
 from perf_pipeline.replay.workload import Workload
-from perf_pipeline.storage import ObjectStore, working_folder
+from perf_pipeline.storage import ObjectStore, remove_abandoned, working_folder
 
 FAILURES_IN_A_ROW = 3
 """Runs that fail one after the other until a campaign stops: versions alternate, so the fault is not a version's."""
@@ -65,6 +65,7 @@ def run_campaign(
     comparison = comparison_key(baseline, candidate)
     k6 = find_k6()
     with orderly_end(), one_campaign_at_a_time(comparison):
+        remove_abandoned(store)
         environment = LocalEnvironment(plan, public_key)
         campaign = Campaign(
             comparison, plan, workload, environment, k6, tokens if callable(tokens) else lambda _users, _until_s: tokens

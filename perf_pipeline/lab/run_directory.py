@@ -10,12 +10,14 @@ directory exists whole or not at all. What its files mean is in `metrics`.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.half_written import is_partial
 from perf_pipeline.plan import MetricsSection
 
 RECORD_NAME = "run.json"
@@ -99,8 +101,8 @@ def find_runs(folder: Path) -> list[Path]:
     """Every run directory below the folder, sorted. Raises InputError when there is none, or when two share an id."""
     if not folder.is_dir():
         raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
-    runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
-    strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
+    runs = sorted(path.parent for path in _whole(folder, RECORD_NAME))
+    strays = sorted({path.parent for path in _whole(folder, "k6.csv*")} - set(runs))
     problems = [Problem(str(run), "has k6 output but no run.json", _REMEDY) for run in strays]
     seen: dict[str, Path] = {}
     for run in runs:
@@ -121,3 +123,8 @@ def find_runs(folder: Path) -> list[Path]:
     if problems:
         raise InputError(problems)
     return runs
+
+
+def _whole(folder: Path, pattern: str) -> Iterator[Path]:
+    """Files of that name below the folder, without those of a run that is being written or never was to its end."""
+    return (path for path in folder.rglob(pattern) if not is_partial(path.relative_to(folder)))
