@@ -15,7 +15,7 @@ from assets.definitions import defs
 from assets.jobs import capture_traffic, compare_versions
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.resources import PlanResource, StoreResource
-from perf_pipeline.capture.token_source import requests_folder
+from perf_pipeline.capture.origin import hours_to_capture
 from perf_pipeline.errors import InputError
 from perf_pipeline.judge import judge_stored
 from perf_pipeline.plan import compare_command
@@ -27,14 +27,13 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def materialize(comparison: str, fresh: bool) -> None:
-    """Capture the hours that the plan names, unless they are there, and materialise the comparison.
+    """Capture the plan's hours, unless they are there by its rules and from its log, and materialise the comparison.
 
     `fresh` removes the runs of the comparison first. Raises InputError when the question or the input is wrong.
     """
     instance, plan, store = dg.DagsterInstance.get(), PlanResource().load(), StoreResource().open()
     end_abandoned_runs(instance)
-    missing = [hour for hour in plan.workload.hours if not store.keys(requests_folder(hour))]
-    for hour in missing if plan.capture.log else []:
+    for hour in hours_to_capture(store, plan):
         _execute(capture_traffic.name, hour, instance)
     if fresh:
         store.delete(f"runs/{comparison}")

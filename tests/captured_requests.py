@@ -1,5 +1,6 @@
 """A small plan with its captured requests, for tests of replay and lab."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from perf_pipeline.plan import Plan, load_plan
+from perf_pipeline.capture.origin import origin
+from perf_pipeline.plan import CaptureSection, Plan, load_plan
 from perf_pipeline.storage import LocalObjectStore
 
 HOUR = "2026-11-30-04:00"
@@ -86,9 +88,16 @@ def captured(count: int, **changes: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def store_hour(store: LocalObjectStore, rows: Sequence[Mapping[str, Any]], hour: str = HOUR) -> None:
-    """Put rows where the capture puts the requests of an hour."""
+def store_hour(
+    store: LocalObjectStore,
+    rows: Sequence[Mapping[str, Any]],
+    hour: str = HOUR,
+    capture: CaptureSection | None = None,
+) -> None:
+    """Put rows where the capture puts the requests of an hour, as if captured by the small plan or by these rules."""
     path = store.root / f"requests/dt={hour[:10]}/hour={hour[11:13]}/requests.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = pa.Table.from_pylist(captured(1)).schema
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), path)
+    made_of = origin(store, capture or CaptureSection.model_validate(PLAN["capture"]), hour)
+    path.with_name("manifest.json").write_text(json.dumps(made_of))

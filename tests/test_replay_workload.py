@@ -1,5 +1,6 @@
 """The workload: frozen once, named by its content, without tokens, and only what can be sent as it stands."""
 
+import json
 import random
 from pathlib import Path
 
@@ -84,9 +85,25 @@ def test_an_hour_without_requests_is_no_workload(store: LocalObjectStore, tmp_pa
     store_hour(store, [])
     with pytest.raises(InputError, match="no request that may be replayed"):
         freeze_workload(store, small_plan(tmp_path))
+    manifest = store.root / "requests/dt=2026-11-30/hour=04/manifest.json"
+    counts = {"read": 12, "rejected": {"no user": 10, "not a GET": 2}}
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | counts))
+    with pytest.raises(InputError, match=r"of 12 lines all were rejected \(no user: 10, not a GET: 2\)"):
+        freeze_workload(store, small_plan(tmp_path))
+
+
+def test_what_another_plan_captured_is_not_replayed(store: LocalObjectStore, tmp_path: Path) -> None:
+    """A GET that is denied now must not be sent because it was allowed when the hour was captured."""
+    store_hour(store, captured(20))
+    freeze_workload(store, small_plan(tmp_path))
+    for capture in ({"topic": "small", "routes": ["/a", "/b/{id}"], "deny": ["/b/"]}, {"topic": "x", "routes": ["/a"]}):
+        with pytest.raises(InputError, match="was captured under other rules") as caught:
+            freeze_workload(store, small_plan(tmp_path, capture=capture))
+        assert "replay_requests" in caught.value.problems[0].remedy
 
 
 def test_a_file_that_is_no_table_of_requests_is_named(store: LocalObjectStore, tmp_path: Path) -> None:
+    store_hour(store, [])
     store.put("requests/dt=2026-11-30/hour=04/requests.parquet", b"PAR1 not really")
     with pytest.raises(InputError, match=r"hour=04/requests.parquet: is no table of captured requests"):
         freeze_workload(store, small_plan(tmp_path))

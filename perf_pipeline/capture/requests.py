@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from perf_pipeline.capture.arrival_order import ArrivalOrder, Merged, places_to_lines
 from perf_pipeline.capture.hours import hour_folder
 from perf_pipeline.capture.lines import Lines, Positions
+from perf_pipeline.capture.origin import origin
 from perf_pipeline.capture.raw_objects import landed_objects, read_object
 from perf_pipeline.capture.reasons import Reason
 from perf_pipeline.capture.sieve import REJECTED, Sieve, only_used
@@ -93,6 +94,7 @@ def build_requests(
     now_s = time.time() if now_s is None else now_s
     keys = landed_objects(store, plan.capture.topic, hour)
     remove_abandoned(store)
+    made_of = origin(store, plan.capture, hour)
     sieve = Sieve(plan.capture)
     rejected: Counter[str] = Counter()
     read = 0
@@ -114,7 +116,9 @@ def build_requests(
         report = RequestsReport(hour=hour, read=read, rejected=_by_count(rejected), **written)
         if report.accepted + sum(report.rejected.values()) != report.read:
             raise AssertionError(f"accepted + rejected is not read: {report}")
-        (requests / MANIFEST_NAME).write_text(json.dumps(asdict(report), indent=2, default=datetime.isoformat) + "\n")
+        (requests / MANIFEST_NAME).write_text(
+            json.dumps(asdict(report) | made_of, indent=2, default=datetime.isoformat) + "\n"
+        )
         # The requests come last: whoever finds them finds the quarantine of the same build.
         store.put_folder(f"quarantine/{hour_folder(hour)}", quarantine)
         store.put_folder(f"requests/{hour_folder(hour)}", requests)

@@ -7,6 +7,7 @@ is captured meanwhile. Which of its requests a run sends, and in which order, is
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from perf_pipeline.capture.hours import hour_folder
+from perf_pipeline.capture.origin import requests_manifest, why_stale
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.plan import Plan
 from perf_pipeline.storage import ObjectStore, working_folder
@@ -67,7 +69,8 @@ def freeze_workload(store: ObjectStore, plan: Plan) -> Workload:
     """Freeze the requests of the plan's hours: the first `max_requests` in order of arrival, without their tokens.
 
     The same requests give the same hash, and what is there is not written again. Raises InputError for each hour that
-    was not captured, for hours without a single request, and for requests that cannot be sent as they stand.
+    was not captured, or not by the rules of this plan, for hours without a single request, and for requests that cannot
+    be sent as they stand.
     """
     table = _captured(store, plan)
     _check_uris(table)
@@ -114,6 +117,10 @@ def _captured(store: ObjectStore, plan: Plan) -> pa.Table:
             remedy = f"materialise the asset `replay_requests` for partition {hour} (job `capture_traffic`)"
             problems.append(Problem(f"{plan.name}: workload.hours", f"hour {hour} was not captured", remedy))
             continue
+        if stale := why_stale(store, plan.capture, hour):
+            remedy = f"materialise the asset `replay_requests` for partition {hour} again, by this plan"
+            problems.append(Problem(f"{plan.name}: workload.hours", f"hour {hour} {stale}", remedy))
+            continue
         try:
             captured = pq.read_table(pa.BufferReader(data))
             tables.append(captured.select(SCHEMA.names).cast(SCHEMA))
@@ -126,9 +133,21 @@ def _captured(store: ObjectStore, plan: Plan) -> pa.Table:
     # Ties of arrival are broken by content, so that the order does not depend on the order of the hours.
     table = table.sort_by([("arrival", "ascending"), ("request_id", "ascending")]).slice(0, plan.workload.max_requests)
     if not table.num_rows:
-        remedy = "read the counts of rejected requests of the asset `replay_requests`, or name another hour"
-        raise InputError(Problem(f"{plan.name}: workload.hours", "hold no request that may be replayed", remedy))
+        what = f"hold no request that may be replayed; {_rejected(store, plan)}"
+        remedy = "mend the log format or the routes by these reasons, or name another hour; each line is in quarantine"
+        raise InputError(Problem(f"{plan.name}: workload.hours", what, remedy))
     return table.combine_chunks()
+
+
+def _rejected(store: ObjectStore, plan: Plan) -> str:
+    """How many lines of the hours were rejected, by reason, in words."""
+    read, reasons = 0, Counter[str]()
+    for hour in dict.fromkeys(plan.workload.hours):
+        manifest = json.loads(store.get(requests_manifest(hour)))
+        read += manifest.get("read", 0)
+        reasons.update(manifest.get("rejected", {}))
+    counts = ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common())
+    return f"of {read} lines all were rejected ({counts})" if counts else f"{read} lines were read"
 
 
 def _check_uris(table: pa.Table) -> None:

@@ -48,7 +48,8 @@ def demo_store(folder: Path) -> LocalObjectStore:
     chance = random.Random(1)
     routes = [chance.choice(list(URIS)) for _ in range(900)]
     uris = [URIS[route].replace("%d", str(1 + number % 500)) for number, route in enumerate(routes)]
-    store_hour(store, captured(900, route=lambda number: routes[number], uri=lambda number: uris[number]))
+    rows = captured(900, route=lambda number: routes[number], uri=lambda number: uris[number])
+    store_hour(store, rows, capture=load_plan(DEMO / "plan.yaml").capture)
     return store
 
 
