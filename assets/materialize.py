@@ -6,21 +6,26 @@ shows what was materialised here like anything else.
 
 import argparse
 import sys
+from collections import Counter
 
 import dagster as dg
+from dagster._core.errors import DagsterAssetCheckFailedError
 from rich.console import Console
 
 from assets.abandoned_runs import end_abandoned_runs, process_tags
 from assets.definitions import defs
 from assets.jobs import capture_traffic, compare_versions
-from assets.partitions import COMPARISON_PARTITIONS
+from assets.partitions import COMPARISON_PARTITIONS, check_hours
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.capture.origin import hours_to_capture
-from perf_pipeline.errors import InputError
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.exits import INTERRUPTED, exit_code, write_whatever_the_encoding
 from perf_pipeline.judge import judge_stored
+from perf_pipeline.lab.run_directory import find_runs, read_record
 from perf_pipeline.plan import compare_command
 from perf_pipeline.report import terminal
 from perf_pipeline.report.context import context_of
+from perf_pipeline.storage import ObjectStore
 
 # The console says what this module prints; Dagster's own events are in the UI.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -33,12 +38,33 @@ def materialize(comparison: str, fresh: bool) -> None:
     """
     instance, plan, store = dg.DagsterInstance.get(), PlanResource().load(), StoreResource().open()
     end_abandoned_runs(instance)
+    check_hours(plan.workload.hours)
     for hour in hours_to_capture(store, plan):
         _execute(capture_traffic.name, hour, instance)
     if fresh:
         store.delete(f"runs/{comparison}")
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])
-    _execute(compare_versions.name, comparison, instance)
+    try:
+        _execute(compare_versions.name, comparison, instance)
+    except DagsterAssetCheckFailedError as error:
+        raise InputError(_incomplete(store, comparison)) from error
+
+
+def _incomplete(store: ObjectStore, comparison: str) -> list[Problem]:
+    """A problem for each version without a complete run in a scenario, with what its runs failed of."""
+    records = [read_record(run) for run in find_runs(store.local_folder(f"runs/{comparison}"))]
+    sides = sorted({(record.scenario, record.version) for record in records})
+    problems = []
+    for scenario, version in sides:
+        of_side = [record for record in records if (record.scenario, record.version) == (scenario, version)]
+        if not any(record.status == "complete" for record in of_side):
+            reasons = Counter(record.failure or "no reason is recorded" for record in of_side)
+            what = f"no complete run of {version} in scenario {scenario}; its failures: " + "; ".join(
+                f"{reason} ({count} times)" if count > 1 else reason for reason, count in reasons.items()
+            )
+            remedy = f"read the logs of its runs in {store.uri(f'runs/{comparison}')}, and measure again with --fresh"
+            problems.append(Problem(f"comparison {comparison}", what, remedy))
+    return problems or [Problem(f"comparison {comparison}", "holds nothing to judge", "measure again with --fresh")]
 
 
 def _execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
@@ -54,14 +80,19 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--exit-by-verdict", action="store_true")
     arguments = parser.parse_args()
+    write_whatever_the_encoding()
     try:
         materialize(arguments.comparison, arguments.fresh)
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except dg.DagsterExecutionInterruptedError:
+        return _answer(arguments)
+    except (dg.DagsterExecutionInterruptedError, KeyboardInterrupt):
         sys.stderr.write("stopped; what was measured is kept, and the same command goes on with what is missing\n")
-        return 130
+        return INTERRUPTED
+    except Exception as error:
+        return exit_code(error)
+
+
+def _answer(arguments: argparse.Namespace) -> int:
+    """Print the verdict, and return the exit code that it asks for."""
     plan, store = PlanResource().load(), StoreResource().open()
     judged = judge_stored(store, arguments.comparison, plan)
     context = context_of(judged, plan.service, compare_command(plan, arguments.comparison))

@@ -3,12 +3,15 @@
 One job cannot mix them. `workload` reads the hours that the plan names from the object store, and declares the lineage.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 import dagster as dg
 
-HOURS = dg.HourlyPartitionsDefinition(start_date="2026-01-01-00:00")
-"""Captured hours in UTC, `2026-11-30-04:00`."""
+from perf_pipeline.errors import InputError, Problem
+
+HOURS = dg.HourlyPartitionsDefinition(start_date="2020-01-01-00:00", end_offset=1)
+"""Captured hours in UTC, `2026-11-30-04:00`, up to the one that is running: what is logged of it may be landed."""
 
 COMPARISON_PARTITIONS = "comparison"
 COMPARISONS = dg.DynamicPartitionsDefinition(name=COMPARISON_PARTITIONS)
@@ -22,3 +25,14 @@ hourly_asset = partial(dg.asset, partitions_def=HOURS, owners=_OWNERS, group_nam
 
 comparison_asset = partial(dg.asset, partitions_def=COMPARISONS, owners=_OWNERS)
 """An asset with one partition for each comparison."""
+
+
+def check_hours(hours: Iterable[str]) -> None:
+    """Raise InputError for each hour that is no partition: before the first one, or still to come."""
+    unknown = [hour for hour in hours if not HOURS.has_partition_key(hour)]
+    if unknown:
+        first, last = HOURS.get_first_partition_key(), HOURS.get_last_partition_key()
+        raise InputError(
+            Problem("workload.hours", f"{hour} is no hour that can be captured", f"name hours from {first} to {last}")
+            for hour in unknown
+        )

@@ -1,7 +1,7 @@
 """The command line: parse, call, print.
 
 What belongs here: options and exit codes. 0: no regression. 1: regression. 2: the question or the input was wrong, and
-the message says what to do. 3: not enough evidence (only with --require-evidence). 4: stopped by a safety lever.
+the message says what to do. 3: not enough evidence (only with --require-evidence). 70: a defect of ours. 130: stopped.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from perf_pipeline.errors import InputError
+from perf_pipeline.exits import exit_code, write_whatever_the_encoding
 from perf_pipeline.files import project_file
 from perf_pipeline.settings import DEMO_PLAN, read_settings
 
@@ -22,15 +22,17 @@ _PATH = click.Path(path_type=Path)
 
 
 class _Commands(click.Group):
-    """A group that turns an InputError of any command into its message and exit code 2."""
+    """A group that turns any error of a command into its message and an exit code that is no answer."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
+        write_whatever_the_encoding()
         try:
             return super().invoke(ctx)
-        except InputError as error:
-            click.echo(error, err=True)
-            sys.exit(2)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            sys.exit(exit_code(error))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -119,16 +121,16 @@ def judge(
     judgement = judged.judgement
     command = f"perf-pipeline judge {runs} --baseline {baseline} --candidate {candidate} --policy {policy}"
     context = context_of(judged, runs.name, command)
-    if html:
-        write_file(html, html_report.render(judgement, context).encode())
     if as_json:
         click.echo(json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False))
     elif as_markdown:
         click.echo(markdown.render(judgement, context))
     else:
         Console().print(terminal.render(judgement, context))
-        if html:
-            click.echo(f"Report: {html}")
+    if html:
+        # Last: the judgement is on stdout already when this file cannot be written.
+        write_file(html, html_report.render(judgement, context).encode())
+        click.echo(f"Report: {html}", err=as_json or as_markdown)
     unanswered = require_evidence and judgement.decision.answer == "not enough evidence"
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else judgement.decision.exit_code)
 

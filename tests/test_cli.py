@@ -21,6 +21,11 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
+def change_record(run: Path, **fields: object) -> None:
+    record = json.loads((run / "run.json").read_text()) | fields
+    (run / "run.json").write_text(json.dumps(record))
+
+
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five repeats of three versions: 2.0.0 is 40 % slower than 1.0.0, and 1.0.1 is the same."""
@@ -72,6 +77,36 @@ def test_the_html_report_stands_alone(campaign: Path, tmp_path: Path) -> None:
     assert "2.0.0" in text and "http" + "s://" not in text
 
 
+@pytest.mark.parametrize("place", ["folder", "file/x.html", "file/x/y.html"])
+def test_a_report_that_cannot_be_written_costs_no_judgement(campaign: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    arguments = ("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--json")
+    result = run(*arguments, "--html", tmp_path / place)
+    assert result.exit_code == 2, "1 would be an answer"
+    assert json.loads(result.stdout)["decision"]["answer"] == "regression"
+    assert str(tmp_path / place.split("/")[0]) in result.stderr and "->" in result.stderr
+
+
+def test_a_defect_of_ours_is_no_regression(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("one line")
+
+    monkeypatch.setattr("perf_pipeline.judge.judge_folder", broken)
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0")
+    assert result.exit_code == 70
+    assert "ZeroDivisionError: one line" in result.output and "Traceback" not in result.output
+
+
+def test_a_terminal_that_knows_only_ascii_gets_its_answer(campaign: Path) -> None:
+    arguments = ["judge", str(campaign), "--baseline", "1.0.0", "--candidate", "2.0.0"]
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", "from perf_pipeline.cli import main; main()", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, env=ascii_only)
+    assert result.returncode == 1, result.stderr
+    assert "regression" in result.stdout.lower()
+
+
 def test_markdown_fits_a_pull_request(campaign: Path) -> None:
     result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--markdown")
     assert "| client" in result.output or "client" in result.output
@@ -84,9 +119,26 @@ def test_markdown_fits_a_pull_request(campaign: Path) -> None:
         (lambda run: (run / "k6.csv.gz").unlink(), "k6.csv"),
         (lambda run: (run / "k6.csv.gz").write_bytes((run / "k6.csv.gz").read_bytes()[:-300]), "k6.csv.gz"),
         (lambda run: (run / "run.json").write_text("{"), "run.json"),
+        (lambda run: (run / "run.json").write_text("[" * 100_000), "run.json: is not JSON"),
+        (lambda run: (run / "run.json").write_text("[]"), "run.json: is not an object"),
+        (lambda run: [(run / "run.json").unlink(), (run / "run.json").mkdir()], "run.json: cannot be read"),
+        (lambda run: change_record(run, repeat=10**12), "run.json: repeat"),
+        (lambda run: change_record(run, hold={"start": 0, "end": 1.8e9}), "a hold is at most a week"),
+        (lambda run: change_record(run, version=None), "run.json: version"),
         (lambda run: shutil.copytree(run, run.parent / "copy"), "run_id"),
     ],
-    ids=["no k6.csv", "truncated gzip", "broken record", "two runs with one id"],
+    ids=[
+        "no k6.csv",
+        "truncated gzip",
+        "broken record",
+        "nested",
+        "a list",
+        "a folder",
+        "repeat",
+        "hold",
+        "no version",
+        "two runs with one id",
+    ],
 )
 def test_a_damaged_run_is_named_with_a_remedy(campaign: Path, tmp_path: Path, damage: object, message: str) -> None:
     folder = shutil.copytree(campaign, tmp_path / "runs")

@@ -21,6 +21,9 @@ from perf_pipeline.half_written import is_partial
 from perf_pipeline.plan import MetricsSection
 
 RECORD_NAME = "run.json"
+_MOST = 1_000_000
+"""Larger numbers of runs are mistakes, and do not fit into the tables."""
+_LONGEST_HOLD_S = 7 * 86_400
 _REMEDY = "docs/run-directory.md says what a run directory holds"
 
 
@@ -36,6 +39,10 @@ class Hold(BaseModel):
     def _ends_after_it_starts(self) -> Self:
         if not self.end > self.start:
             raise ValueError("end must be after start")
+        if self.seconds > _LONGEST_HOLD_S:
+            raise ValueError(
+                f"start and end are unix seconds, and {self.seconds:.0f} s apart: a hold is at most a week"
+            )
         return self
 
     @property
@@ -56,12 +63,12 @@ class RunRecord(BaseModel):
     run_id: str = Field(min_length=1)
     version: str = Field(min_length=1)
     scenario: str = Field(min_length=1)
-    repeat: int = Field(ge=1)
-    target_rate_per_s: float = Field(gt=0)
+    repeat: int = Field(ge=1, le=_MOST)
+    target_rate_per_s: float = Field(gt=0, allow_inf_nan=False)
     hold: Hold
     comparison: str | None = None
-    block: int = Field(0, ge=0)
-    position: int | None = Field(None, description="place in the order of the campaign, from 1")
+    block: int = Field(0, ge=0, le=_MOST)
+    position: int | None = Field(None, ge=1, le=_MOST, description="place in the order of the campaign, from 1")
     environment: dict[str, str] = Field(
         default_factory=dict, description="identity of the environment; equal on both sides of a valid comparison"
     )
@@ -82,15 +89,19 @@ def read_record(run: Path) -> RunRecord:
         data = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(Problem(str(path), "is missing", _REMEDY)) from error
-    except ValueError as error:
+    except OSError as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}", _REMEDY)) from error
+    except (ValueError, RecursionError) as error:
         raise InputError(Problem(str(path), f"is not JSON: {error}", "measure the run again, or remove it")) from error
+    if not isinstance(data, dict):
+        raise InputError(Problem(str(path), "is not an object with the fields of a run", _REMEDY))
     try:
         return RunRecord.model_validate(data)
     except ValidationError as error:
         raise InputError(
             Problem(
                 f"{path}: {'.'.join(str(part) for part in detail['loc'])}",
-                detail["msg"].removeprefix("Value error, "),
+                "is missing" if detail["type"] == "missing" else detail["msg"].removeprefix("Value error, "),
                 _REMEDY,
             )
             for detail in error.errors()

@@ -1,0 +1,89 @@
+"""The process that materialises: what it says and how it exits when a comparison cannot be answered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from assets import materialize
+from perf_pipeline.lab import campaign as campaign_module
+from perf_pipeline.lab import lock
+from perf_pipeline.lab.run import Campaign
+from perf_pipeline.lab.run_directory import Hold, RunRecord
+from perf_pipeline.replay.k6 import K6
+from perf_pipeline.replay.schedule import PlannedRun
+from perf_pipeline.storage import LocalObjectStore
+from tests.captured_requests import PLAN, captured, small_plan, store_hour
+
+KEY = "1.0__1.1"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a captured hour and the small plan, in which nothing is measured yet."""
+    small_plan(tmp_path)
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    monkeypatch.setenv("PERF_PIPELINE_TOKEN_KEY", pem.decode())
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path))
+    monkeypatch.setenv("PERF_PIPELINE_PLAN", str(tmp_path / "plan.yaml"))
+    for name in ("PERF_PIPELINE_STORE", "PERF_PIPELINE_WAREHOUSE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(campaign_module, "find_k6", lambda: K6(Path("/k6"), (1, 1, 0), "a stub"))
+    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    store_hour(LocalObjectStore(tmp_path / "objects"), captured(10))
+    (tmp_path / "dagster").mkdir()
+    with dg.instance_for_test(temp_dir=str(tmp_path / "dagster")):
+        yield tmp_path
+
+
+def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["materialize", KEY, *arguments])
+    return materialize.main()
+
+
+def test_a_version_that_never_finishes_a_run_is_named_with_its_failures(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
+        failure = "the service ended with 139" if planned.version == "1.1" else None
+        record = RunRecord(
+            run_id=planned.run_id, version=planned.version, scenario=planned.scenario, repeat=planned.repeat,
+            target_rate_per_s=20, hold=Hold(start=1, end=5), workload=campaign.workload.hash, plan=campaign.plan.hash,
+            status="failed" if failure else "complete", failure=failure,
+        )  # fmt: skip
+        (folder / "run.json").write_text(record.model_dump_json())
+        (folder / "k6.csv").write_text("metric_name,timestamp,metric_value,scenario,error_code,status\n")
+        return record
+
+    monkeypatch.setattr(campaign_module, "run_once", run_once)
+    assert main(monkeypatch) == 2, "1 would say that it regressed"
+    said = capsys.readouterr().err
+    assert "no complete run of 1.1 in scenario all; its failures: the service ended with 139 (2 times)" in said
+    assert "--fresh" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize("hour", ["2019-12-31-23:00", "2999-01-01-00:00"])
+def test_an_hour_that_cannot_be_captured_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hour: str
+) -> None:
+    (home / "plan.yaml").write_text(yaml.safe_dump(PLAN | {"workload": {"hours": [hour]}}))
+    assert main(monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert f"{hour} is no hour that can be captured" in said and "name hours from 2020-01-01-00:00 to" in said
+
+
+def test_what_nobody_expected_is_no_answer(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(materialize, "hours_to_capture", broken)
+    assert main(monkeypatch) == 70
+    assert "ZeroDivisionError: odd" in capsys.readouterr().err
