@@ -8,6 +8,7 @@ gates are not here: they are the policy's (`gates/policy.py`).
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -21,6 +22,21 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
+
+_NOT_OF_A_RUN: dict = {
+    "name": True,
+    "service": True,
+    "versions": True,
+    "baseline": True,
+    "candidate": True,
+    "policy": True,
+    "capture": True,
+    "workload": True,
+    "schedule": {"repeats": True},
+    "environment": {"service": {"ready_timeout_s": True}, "upstream": {"ready_timeout_s": True}},
+}
+"""Fields of a plan on which no run depends: runs stay what they were when one of these changes. What is captured and
+kept of it has the hash of the workload, and more repeats are more runs like those that are there."""
 
 COMPARISON_SEPARATOR = "__"
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
@@ -241,12 +257,34 @@ class Plan(_Section):
     @property
     def hash(self) -> str:
         """Content hash of everything in the plan that a run depends on (16 hex digits)."""
-        text = json.dumps(self.model_dump(mode="json", exclude={"policy", "baseline", "candidate"}), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _short_hash(self._of_a_run())
+
+    def field_hashes(self) -> dict[str, str]:
+        """A hash of each field that a run depends on, by its path: what changed can be named, and nothing is shown."""
+        return {path: _short_hash(value) for path, value in _leaves(self._of_a_run())}
+
+    def _of_a_run(self) -> dict:
+        return self.model_dump(mode="json", exclude=_NOT_OF_A_RUN)
 
     def scenario(self, name: str) -> ScenarioSection:
         """The scenario of that name. Raises KeyError when there is none."""
         return {scenario.name: scenario for scenario in self.scenarios}[name]
+
+
+def _short_hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Each value that holds no others, with its path such as `scenarios[0].rate_per_s`."""
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list) and value:
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value
 
 
 def comparison_key(baseline: str, candidate: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf_pipeline.errors import InputError
-from perf_pipeline.plan import Plan, check_versions, comparison_key, load_plan, split_comparison_key
+from perf_pipeline.plan import _NOT_OF_A_RUN, Plan, check_versions, comparison_key, load_plan, split_comparison_key
 
 MINIMAL = """\
 name: shop
@@ -96,9 +96,34 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_the_hash_covers_what_a_run_depends_on_and_nothing_else(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, MINIMAL))
-    same = load_plan(write(tmp_path, changed(policy="v2.18", candidate="1.0.0")))
-    other = load_plan(write(tmp_path, changed(load={"warmup_s": 2, "hold_s": 6})))
-    assert plan.hash == same.hash != other.hash
+    not_of_a_run = {
+        "policy": "v2.18", "baseline": "1.1.0", "candidate": "1.0.0", "name": "other", "service": "other words",
+        "versions": ["1.0.0", "1.1.0", "2.0.0"], "workload": {"hours": ["2026-11-30-05:00"]},
+        "capture": {"topic": "other", "routes": ["/products"]}, "schedule": {"repeats": 6, "seed": 1},
+        "environment": {"service": {"command": ["{python}", "serve.py", "--port", "{port}"], "ready_timeout_s": 60}},
+    }  # fmt: skip
+    for name, section in not_of_a_run.items():
+        assert load_plan(write(tmp_path, changed(**{name: section}))).hash == plan.hash, name
+    of_a_run = {
+        "load": {"warmup_s": 2, "hold_s": 6}, "schedule": {"repeats": 5, "seed": 2},
+        "tokens": {"issuer": "other", "audience": "shop"}, "scenarios": [{"name": "browse", "rate_per_s": 101}],
+        "environment": {"service": {"command": ["{python}", "serve.py"]}},
+        "metrics": {"service_memory": {"gauge": "memory"}},
+    }  # fmt: skip
+    for name, section in of_a_run.items():
+        assert load_plan(write(tmp_path, changed(**{name: section}))).hash != plan.hash, name
+
+
+def test_every_section_either_is_of_a_run_or_is_said_not_to_be() -> None:
+    of_a_run = {"tokens", "environment", "scenarios", "load", "schedule", "metrics"}
+    left_out = {name for name, whole in _NOT_OF_A_RUN.items() if whole is True}
+    assert of_a_run | left_out == set(Plan.model_fields) and not of_a_run & left_out
+
+
+def test_a_changed_field_is_found_by_its_hash(tmp_path: Path) -> None:
+    before = load_plan(write(tmp_path, MINIMAL)).field_hashes()
+    after = load_plan(write(tmp_path, MINIMAL.replace("rate_per_s: 100", "rate_per_s: 7"))).field_hashes()
+    assert {path for path in before if before[path] != after[path]} == {"scenarios[0].rate_per_s"}
 
 
 def test_an_unknown_version_names_those_that_are_known(tmp_path: Path) -> None:

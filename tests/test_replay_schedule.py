@@ -48,9 +48,16 @@ def test_the_order_is_a_function_of_the_plan(tmp_path: Path) -> None:
     assert len(orders) == 20
     # Written down, so that another Python or a change of the code does not silently move every order.
     assert [run.run_id for run in runs[:6]] == [
-        "1.0-s1-r01", "1.1-s1-r01", "1.0-s0-r01", "1.1-s0-r01", "1.1-s0-r02", "1.0-s0-r02",
+        "1.0-s0-r01", "1.1-s0-r01", "1.1-s1-r01", "1.0-s1-r01", "1.0-s1-r02", "1.1-s1-r02",
     ]  # fmt: skip
-    assert runs[0].to_json()["seed"] == derived_seed(1, "s1", 1)
+    assert runs[0].to_json()["seed"] == derived_seed(1, "s0", 1)
+
+
+def test_more_repeats_go_on_after_the_order_of_fewer(tmp_path: Path) -> None:
+    """Else the stored order would not be the one in which the runs that are there were measured."""
+    fewer = schedule_runs(plan_of(tmp_path, 3, 3, 1), "1.0", "1.1")
+    more = schedule_runs(plan_of(tmp_path, 3, 8, 1), "1.0", "1.1")
+    assert more[: len(fewer)] == fewer
 
 
 def test_seeds_differ_by_each_of_their_parts() -> None:

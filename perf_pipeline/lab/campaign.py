@@ -137,11 +137,12 @@ def _measure(
 def _found_runs(
     store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun], builds: Mapping[tuple[str, str], str]
 ) -> dict[str, RunRecord]:
-    """The runs that are there. Raises InputError naming each field in which one differs from what is to be measured."""
+    """The runs that are there. Raises InputError naming, once, what differs from what is to be measured."""
     prefix = _prefix(campaign.comparison)
     planned = {run.run_id: run for run in schedule}
     found: dict[str, RunRecord] = {}
     problems: list[Problem] = []
+    differing: dict[str, list[str]] = {}
     for key in store.keys(prefix):
         folder, _, name = key.rpartition("/")
         if name != RECORD_NAME:
@@ -151,27 +152,43 @@ def _found_runs(
         except InputError as error:
             problems.extend(error.problems)
             continue
-        expected = {"plan": campaign.plan.hash, "workload": campaign.workload.hash}
         run = planned.get(record.run_id)
-        if run is not None:
-            expected["service_digest"] = builds[run.version, run.scenario]
-        differing = [
-            f"{name} is {getattr(record, name)} and would be {value} now"
-            for name, value in expected.items()
-            if getattr(record, name) != value
-        ]
-        if run is None and not differing:
-            differing = ["it is not among the runs that the plan asks for"]
-        if differing:
-            remedy = (
-                "measure everything again with `perf-pipeline compare PLAN --fresh` (demo: `demo --fresh`), "
-                f"which removes {store.uri(prefix)}, or go back to what it was measured with"
-            )
-            problems.append(Problem(store.uri(key), "; ".join(differing), remedy))
+        if record.plan != campaign.plan.hash:
+            differing.setdefault(_plan_change(store, campaign), []).append(record.run_id)
+        if record.workload != campaign.workload.hash:
+            what = f"the workload is {campaign.workload.hash} now and was {record.workload}"
+            differing.setdefault(what, []).append(record.run_id)
+        if run is not None and record.service_digest != builds[run.version, run.scenario]:
+            what = f"the service {record.version} is another now: its command, variables, program or source files"
+            differing.setdefault(what, []).append(record.run_id)
+        if run is None and record.plan == campaign.plan.hash and record.workload == campaign.workload.hash:
+            differing.setdefault("the plan does not ask for a run that is there", []).append(record.run_id)
         found[record.run_id] = record
+    remedy = (
+        "go back to what it was measured with, keep both by another PERF_PIPELINE_HOME, or measure everything again "
+        f"with `perf-pipeline compare PLAN --fresh` (demo: `demo --fresh`), which removes {store.uri(prefix)}"
+    )
+    for what, run_ids in differing.items():
+        others = f" and {len(run_ids) - 1} more" if len(run_ids) > 1 else ""
+        where = f"comparison {campaign.comparison}"
+        problems.append(Problem(where, f"{what} (it concerns {run_ids[0]}{others})", remedy))
     if problems:
         raise InputError(problems)
     return {run.run_id: found[run.run_id] for run in schedule if run.run_id in found}
+
+
+def _plan_change(store: ObjectStore, campaign: Campaign) -> str:
+    """Which fields of the plan are others than those that the stored runs were measured with, in words."""
+    try:
+        then = json.loads(store.get(f"{_prefix(campaign.comparison)}/schedule.json"))["plan_fields"]
+    except (KeyError, TypeError, ValueError):
+        return "the plan is another than the one that it was measured with"
+    now = campaign.plan.field_hashes()
+    changed = [path for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
+    shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+    return (
+        f"the plan was changed in {shown}" if changed else "the plan is another than the one that it was measured with"
+    )
 
 
 def _store_schedule(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun]) -> None:
@@ -180,6 +197,7 @@ def _store_schedule(store: ObjectStore, campaign: Campaign, schedule: list[Plann
         {
             "comparison": campaign.comparison,
             "plan": campaign.plan.hash,
+            "plan_fields": campaign.plan.field_hashes(),
             "workload": campaign.workload.hash,
             "seed": campaign.plan.schedule.seed,
             "runs": [planned.to_json() for planned in schedule],

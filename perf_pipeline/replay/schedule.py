@@ -43,11 +43,12 @@ def schedule_runs(plan: Plan, baseline: str, candidate: str) -> list[PlannedRun]
     key = comparison_key(baseline, candidate)
     names = [scenario.name for scenario in plan.scenarios]
     repeats = plan.schedule.repeats
-    chance = random.Random(derived_seed(plan.schedule.seed, key))  # noqa: S311 - an order, not a secret
-    baseline_first = {name: _balanced(repeats, chance) for name in names}
+    seed = plan.schedule.seed
+    # Each draw has a seed of its own, so that more repeats go on after an order that has been measured already.
+    baseline_first = {name: _balanced(repeats, _chance(seed, key, name)) for name in names}
     runs: list[PlannedRun] = []
     for block in range(1, repeats + 1):
-        for name in chance.sample(names, len(names)):
+        for name in _chance(seed, key, block).sample(names, len(names)):
             versions = (baseline, candidate) if baseline_first[name][block - 1] else (candidate, baseline)
             for version in versions:
                 runs.append(
@@ -70,9 +71,14 @@ def derived_seed(*parts: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
+def _chance(*parts: str | int) -> random.Random:
+    return random.Random(derived_seed(*parts))  # noqa: S311 - an order, not a secret
+
+
 def _balanced(repeats: int, chance: random.Random) -> list[bool]:
-    """`repeats` answers in random order, as many yes as no; with an odd number chance decides the one left over."""
-    answers = [number % 2 == 0 for number in range(repeats - repeats % 2)]
-    answers += [chance.random() < 0.5] * (repeats % 2)
-    chance.shuffle(answers)
-    return answers
+    """`repeats` answers in random order, one yes and one no in each pair; of the last pair there may be only one."""
+    answers: list[bool] = []
+    while len(answers) < repeats:
+        first = chance.random() < 0.5
+        answers += [first, not first]
+    return answers[:repeats]
