@@ -1,17 +1,21 @@
 """Scrapes: on time, put aside as they came, and every one accounted for."""
 
+import contextlib
 import csv
 import gzip
 import http.server
+import itertools
 import json
 import os
+import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +41,10 @@ def rows(path: Path) -> list[tuple[float, str, dict[str, str], str]]:
             (float(row["timestamp"]), row["name"], json.loads(row["labels"]), row["value"])
             for row in csv.DictReader(file)
         ]
+
+
+def scraped(path: Path) -> int:
+    return path.read_bytes().count(b'"time_s"')
 
 
 @pytest.fixture
@@ -86,7 +94,9 @@ def test_a_page_is_recorded_as_it_was_scraped(tmp_path: Path) -> None:
     assert len([row for row in found if row[0] == 1002.25]) == len(first)
 
 
-@pytest.mark.parametrize("text", [b"not a metric page {", b"ok 1\nlatency{ 5\n", b"caf\xe9 1\n"])
+@pytest.mark.parametrize(
+    "text", [b"not a metric page {", b"ok 1\nlatency{ 5\n", b"caf\xe9 1\n", b'a_bucket{le="1", ="y"} 3\n']
+)
 def test_a_page_that_cannot_be_read_is_a_failed_scrape(
     tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,6 +107,95 @@ def test_a_page_that_cannot_be_read_is_a_failed_scrape(
     write_series(folder, tmp_path / "series.csv.gz")
     assert rows(tmp_path / "series.csv.gz") == [(5.0, "up", {"job": "upstream"}, "0.0")]
     assert "no Prometheus text" in caplog.text
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, len(PAGE)), st.integers(0, 3), st.sampled_from('{}",=# \n\\1e+'))))
+def test_whatever_a_page_holds_it_is_read_or_a_failed_scrape(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, str]]
+) -> None:
+    text = PAGE.decode()
+    for place, removed, added in changes:
+        text = text[:place] + added + text[place + removed :]
+    folder = tmp_path_factory.mktemp("scrapes")
+    with (folder / "service.scrapes").open("wb") as file:
+        _put_aside(file, 5.0, {"up": 1.0}, text.encode())
+    assert write_series(folder, folder / "series.csv.gz") >= 1
+
+
+class Slow(socketserver.StreamRequestHandler):
+    """Sends what its server was told to, with a pause after each piece, until nobody listens."""
+
+    def handle(self) -> None:
+        self.rfile.readline()
+        with contextlib.suppress(OSError):
+            for piece, pause_s in self.server.pieces():
+                self.wfile.write(piece)
+                time.sleep(pause_s)
+
+
+@contextlib.contextmanager
+def answering(pieces: Callable[[], Iterable[tuple[bytes, float]]]) -> Iterator[str]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as server:
+        server.pieces, server.daemon_threads, server.block_on_close = pieces, True, False
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+LENGTH = b"Content-Length: %d\r\n\r\n"
+WAYS = {
+    "trickles": lambda: [(HEAD + LENGTH % 10_000, 0), *[(b"a 1\n", 0.1)] * 600],
+    "trickles in chunks": lambda: [
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", 0),
+        *[(b"4\r\na 1\n\r\n", 0.1)] * 600,
+    ],
+    "is too long": lambda: [(HEAD + LENGTH % 2**40, 0), *[(b"a 1\n" * 4096, 0)] * 6000],
+    "is cut": lambda: [(HEAD + LENGTH % 100, 0), (b"a 1\n", 0)],
+    "is no answer": lambda: [(b"\0\0\0", 0)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_page_that_does_not_come_whole_and_in_time_is_none(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setattr(collectors, "TIMEOUT_S", 30.0 if way == "is too long" else 1.0)
+    monkeypatch.setattr(collectors, "PAGE_BYTES", 2**20)
+    with answering(WAYS[way]) as url, requests.Session() as session:
+        began = time.monotonic()
+        assert collectors._fetch(session, url) is None
+        assert time.monotonic() - began < 25, "the page itself would take 60 s"
+
+
+def test_a_page_that_never_ends_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Headers come in pieces that no timeout of ours sees; what was scraped before is there all the same."""
+    monkeypatch.setattr(collectors, "PATIENCE_S", 0.2)
+    asked = threading.Event()
+    scrapes = itertools.count()
+
+    def pieces() -> Iterator[tuple[bytes, float]]:
+        if next(scrapes):
+            asked.set()
+            return iter([(HEAD, 0), *[(b"X-Header: 1\r\n", 0.5)] * 90])
+        return iter([(HEAD + b"Connection: close\r\n" + LENGTH % len(PAGE) + PAGE, 0)])
+
+    with answering(pieces) as url:
+        with collecting(tmp_path / "scrapes") as watched:
+            watched.watch(Endpoint("service", url, url, None))
+            assert asked.wait(30)
+            began = time.monotonic()
+        assert time.monotonic() - began < 20, "the headers take 45 s"
+        write_series(tmp_path / "scrapes", tmp_path / "series.csv.gz")
+    assert "collector-service: its last scrape did not end within 0.2 s" in caplog.text
+    found = rows(tmp_path / "series.csv.gz")
+    assert [value for _, name, _, value in found if name == "up"] == ["1.0"]
+    assert len(found) == 6
 
 
 @settings(deadline=None)
@@ -124,6 +223,7 @@ def test_scrapes_stand_at_both_ends_of_the_hold_and_every_second_between(
 
 def test_a_program_is_watched_from_start_to_end(tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collectors, "INTERVAL_S", 0.1)
+    monkeypatch.setattr(collectors, "TIMEOUT_S", 30.0)
     stat = tmp_path / "cpu.stat"
     stat.write_text("nr_periods 8\nnr_throttled 2\n")
     monkeypatch.setattr(collectors, "find_cpu_stat", lambda _pid: stat)
@@ -133,7 +233,10 @@ def test_a_program_is_watched_from_start_to_end(tmp_path: Path, page: str, monke
         watched.watch(Endpoint("upstream", page, f"{page}/other", None))
         watched.watch_load(None)
         watched.watch_load(os.getpid())
-        time.sleep(1.5)
+        deadline = time.monotonic() + 30
+        while len(list(tmp_path.glob("scrapes/*"))) < 3 or scraped(tmp_path / "scrapes/service.scrapes") < 4:
+            assert time.monotonic() < deadline, "four scrapes of a page that is there"
+            time.sleep(0.02)
     write_series(tmp_path / "scrapes", tmp_path / "series.csv.gz")
     found = rows(tmp_path / "series.csv.gz")
     up = {job: [value for _, name, labels, value in found if name == "up" and labels["job"] == job]

@@ -17,17 +17,25 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 import psutil
 import requests
+import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from perf_pipeline.lab.environment import Endpoint
 from perf_pipeline.lab.throttling import find_cpu_stat, read_cpu_stat
 
 INTERVAL_S = 1.0
+TIMEOUT_S = 1.0
+"""Seconds that a page may take to begin, and then to end."""
+PAGE_BYTES = 32 * 2**20
+"""A page that is longer, unpacked, counts as none."""
+PATIENCE_S = 5.0
+"""Seconds that the last scrapes may take, all together, before they are left to themselves."""
 EDGE_S = 0.02
 """How far inside the hold its first and its last scrape are."""
 CPU_SECONDS = "lab_process_cpu_seconds_total"
@@ -70,10 +78,13 @@ class Collectors:
         self._schedule.align(hold_start_s + EDGE_S, hold_start_s + hold_s - EDGE_S)
 
     def finish(self) -> None:
-        """Make one last scrape of each, and stop."""
+        """Make one last scrape of each, and stop. One that does not end is not waited for: it ends with its program."""
         self._schedule.finish()
+        deadline = time.monotonic() + PATIENCE_S
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                _log.warning("%s: its last scrape did not end within %g s", thread.name, PATIENCE_S)
 
     def _start(self, target: _Target) -> None:
         thread = threading.Thread(
@@ -165,7 +176,8 @@ def _collect(target: _Target, folder: Path, schedule: _Schedule) -> None:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(target.pid)
     cpu_stat = find_cpu_stat(target.pid) if target.throttling and target.pid else None
-    with (folder / f"{target.job}.scrapes").open("wb") as file, requests.Session() as session:
+    # Unbuffered: what a scrape that does not end has put aside before is there to be read, record by record.
+    with (folder / f"{target.job}.scrapes").open("wb", buffering=0) as file, requests.Session() as session:
         session.trust_env = False
         for time_s in schedule.times():
             values: dict[str, float] = {}
@@ -182,14 +194,24 @@ def _collect(target: _Target, folder: Path, schedule: _Schedule) -> None:
 
 
 def _fetch(session: requests.Session, url: str) -> bytes | None:
+    """A page; None when it does not come whole, in time and with status 200."""
+    page = bytearray()
     try:
-        answer = session.get(url, timeout=INTERVAL_S, allow_redirects=False)
-    except requests.RequestException:
+        with session.get(url, timeout=TIMEOUT_S, allow_redirects=False, stream=True) as answer:
+            if answer.status_code != 200:
+                return None
+            # A timeout alone is one of each read: a page that trickles would never end.
+            deadline = time.monotonic() + TIMEOUT_S
+            while part := answer.raw.read1(1 << 16, decode_content=True):
+                page += part
+                if len(page) > PAGE_BYTES or time.monotonic() > deadline:
+                    return None
+    except (requests.RequestException, urllib3.exceptions.HTTPError):
         return None
-    return answer.content if answer.status_code == 200 else None
+    return bytes(page)
 
 
-def _put_aside(file: BinaryIO, time_s: float, values: Mapping[str, float], page: bytes) -> None:
+def _put_aside(file: BinaryIO | FileIO, time_s: float, values: Mapping[str, float], page: bytes) -> None:
     """Append a scrape: a line that says when, what else was read and how long the page is, then the page."""
     file.write(json.dumps({"time_s": time_s, "values": values, "bytes": len(page)}).encode() + b"\n" + page)
 
@@ -205,7 +227,8 @@ def _samples(source: Path) -> Iterator[tuple[float, str, Mapping[str, str], floa
             try:
                 for family in text_string_to_metric_families(page.decode("utf-8")):
                     samples += [(sample.name, sample.labels, float(sample.value)) for sample in family.samples]
-            except ValueError as error:
+            # The parser looks for the end of a label where there is none, and does not call all of it a ValueError.
+            except (ValueError, IndexError, KeyError) as error:
                 _log.warning("%s: a page that is no Prometheus text was left out: %s", source.stem, error)
                 values["up"], samples = 0.0, []
             for name, value in values.items():
