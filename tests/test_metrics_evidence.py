@@ -9,6 +9,7 @@ from perf_pipeline.gates.evidence import (
     METRICS,
     PERCENTILES,
     SHAPE_POINTS,
+    Design,
     ErrorSample,
     LatencySample,
     Missing,
@@ -88,6 +89,18 @@ def test_another_workload_is_another_environment(tmp_path: Path) -> None:
     first, second = evidence(extract_runs(runs))
     assert first.environment == {"node": "lab-1", "cpus": "2", "workload": "abc"}
     assert second.environment["workload"] == "other"
+
+
+def test_what_was_fixed_beforehand_reaches_the_gates(tmp_path: Path) -> None:
+    unsaid, looked, plain = (
+        write_run(tmp_path, f"1.0-browse-r0{number}", **record)
+        for number, record in enumerate(
+            ({}, {"design": {"looks": [5, 8, 12], "paired": True}, "arm": "aa"}, {"design": {}}), start=1
+        )
+    )
+    found = evidence(extract_runs([unsaid, looked, plain]))
+    assert [run.design for run in found] == [None, Design((5, 8, 12), paired=True), Design()]
+    assert [run.arm for run in found] == ["main", "aa", "main"]
 
 
 def test_a_failed_run_is_evidence_of_its_failure(tmp_path: Path) -> None:

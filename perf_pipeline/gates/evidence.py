@@ -90,6 +90,16 @@ Sample: TypeAlias = LatencySample | NumberSample | ErrorSample | Missing
 
 
 @dataclass(frozen=True)
+class Design:
+    """What was fixed before the first run: it may shape the analysis, because no result could have shaped it."""
+
+    looks: tuple[int, ...] = ()
+    """Repeats per version at which the campaign is judged, rising; empty for one look at the end."""
+    paired: bool = False
+    """True when runs of one block are analysed as pairs."""
+
+
+@dataclass(frozen=True)
 class RunEvidence:
     """Everything that the gates know of one run. None means not measured."""
 
@@ -111,3 +121,7 @@ class RunEvidence:
     metrics: Mapping[str, Sample]
     series_density: Mapping[str, float] = field(default_factory=dict)
     """By metric that is read from a series: share of the expected scrapes in the hold that are there."""
+    design: Design | None = None
+    """None when the harness did not say: one look, unpaired."""
+    arm: str = "main"
+    """aa for runs of the baseline that stand in for a candidate: what is called a change when nothing changed?"""

@@ -42,6 +42,21 @@ class Hold(BaseModel):
         return self.end - self.start
 
 
+class Design(BaseModel):
+    """What was fixed before the first run of a campaign, so that no result could shape it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    looks: tuple[int, ...] = Field((), description="repeats per version at which the campaign is judged, rising")
+    paired: bool = Field(False, description="whether runs of one block are analysed as pairs")
+
+    @model_validator(mode="after")
+    def _looks_rise(self) -> Self:
+        if any(look < 2 for look in self.looks) or list(self.looks) != sorted(set(self.looks)):
+            raise ValueError("looks are numbers of repeats from 2, each larger than the one before")
+        return self
+
+
 class RunRecord(BaseModel):
     """`run.json`: what was run, when, where and how it ended.
 
@@ -60,6 +75,10 @@ class RunRecord(BaseModel):
     comparison: str | None = None
     block: int = Field(0, ge=0)
     position: int | None = Field(None, description="place in the order of the campaign, from 1")
+    arm: Literal["main", "aa"] = Field(
+        "main", description="aa for runs of the baseline that stand in for a candidate, held against its other runs"
+    )
+    design: Design | None = Field(None, description="what was fixed beforehand; without it one look, unpaired")
     environment: dict[str, str] = Field(
         default_factory=dict, description="identity of the environment; equal on both sides of a valid comparison"
     )

@@ -13,6 +13,7 @@ from perf_pipeline.gates.evidence import (
     ERROR_RATES,
     PERCENTILES,
     SHAPE_POINTS,
+    Design,
     ErrorSample,
     LatencySample,
     Missing,
@@ -55,6 +56,8 @@ def evidence(tables: MetricTables) -> list[RunEvidence]:
             environment=_identity(run),
             metrics=samples[run["run_id"]],
             series_density=densities[run["run_id"]],
+            design=None if run["looks"] is None else Design(tuple(run["looks"]), bool(run["paired"])),
+            arm=run["arm"] or "main",
         )
         for run in runs
     ]

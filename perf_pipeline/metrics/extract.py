@@ -85,6 +85,8 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
         # Microseconds in whole numbers: what a timestamp is, without a time zone of this machine in between.
         "hold_start": round(record.hold.start * 1e6),
         "hold_s": record.hold.seconds,
+        "looks": record.design and list(record.design.looks),
+        "paired": record.design and record.design.paired,
         "sub_window_s": measured.sub_window_s,
         "sub_windows": measured.windows,
         "achieved_rate_per_s": measured.achieved_rate_per_s,

@@ -7,6 +7,9 @@ CREATE TABLE IF NOT EXISTS run (
     repeat INTEGER NOT NULL,
     block INTEGER NOT NULL,
     position INTEGER,
+    arm VARCHAR,
+    looks INTEGER[],
+    paired BOOLEAN,
     status VARCHAR NOT NULL,
     failure VARCHAR,
     hold_start TIMESTAMPTZ NOT NULL,
@@ -32,6 +35,9 @@ COMMENT ON COLUMN run.scenario IS 'workload shape, configuration and target rate
 COMMENT ON COLUMN run.repeat IS 'number among the runs of the same version and scenario, from 1 (count)';
 COMMENT ON COLUMN run.block IS 'block of the schedule: one repeat of every version and scenario (count)';
 COMMENT ON COLUMN run.position IS 'place in the order of the whole campaign, from 1; null when the harness did not say (count)';
+COMMENT ON COLUMN run.arm IS 'main, or aa: a run of the baseline that stands in for a candidate (word)';
+COMMENT ON COLUMN run.looks IS 'repeats per version at which the campaign is judged, fixed beforehand; empty for one look, null when not said (counts)';
+COMMENT ON COLUMN run.paired IS 'true when runs of one block are analysed as pairs, fixed beforehand; null when not said (yes or no)';
 COMMENT ON COLUMN run.status IS 'complete, or failed: it did not finish and has no measurements (word)';
 COMMENT ON COLUMN run.failure IS 'why a failed run did not finish (text)';
 COMMENT ON COLUMN run.hold_start IS 'when the measured window began (UTC)';
