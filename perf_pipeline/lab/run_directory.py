@@ -76,9 +76,10 @@ class RunRecord(BaseModel):
     block: int = Field(0, ge=0)
     position: int | None = Field(None, description="place in the order of the campaign, from 1")
     arm: Literal["main", "aa"] = Field(
-        "main", description="aa for runs of the baseline that stand in for a candidate, held against its other runs"
+        default="main",
+        description="aa for runs of the baseline that stand in for a candidate, held against its other runs",
     )
-    design: Design | None = Field(None, description="what was fixed beforehand; without it one look, unpaired")
+    design: Design | None = Field(default=None, description="what was fixed beforehand; without it one look, unpaired")
     environment: dict[str, str] = Field(
         default_factory=dict, description="identity of the environment; equal on both sides of a valid comparison"
     )
