@@ -101,7 +101,7 @@ class Design:
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """Everything that the gates know of one run. None means not measured."""
+    """Everything that the gates know of one run. None means not measured, nan that a source does not say it."""
 
     run_id: str
     version: str
@@ -125,3 +125,5 @@ class RunEvidence:
     """None when the harness did not say: one look, unpaired."""
     arm: str = "main"
     """aa for runs of the baseline that stand in for a candidate: what is called a change when nothing changed?"""
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """By check of Gate 1 that the run's source cannot answer: why, such as "an .hgrm spectrum has no time axis"."""

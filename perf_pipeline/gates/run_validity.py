@@ -7,6 +7,7 @@ The estimate of a slope is in `drift`, the comparison of environments in `enviro
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -45,7 +46,19 @@ def check_runs(
 ) -> tuple[RunValidity, ...]:
     """Check every run, in the order given; the runs are those of one comparison, with a run_id each."""
     originals = copied_runs(runs)
-    return tuple(_validity(run, tuple(_checks(run, environments, originals.get(run.run_id), policy))) for run in runs)
+    return tuple(
+        _validity(
+            run,
+            tuple(_with_cause(check, run) for check in _checks(run, environments, originals.get(run.run_id), policy)),
+        )
+        for run in runs
+    )
+
+
+def _with_cause(check: RunCheck, run: RunEvidence) -> RunCheck:
+    """The check, with why the run's source cannot answer it where that is so."""
+    cause = run.not_measured.get(check.check)
+    return replace(check, message=f"{check.message}: {cause}") if cause and check.status == "not measured" else check
 
 
 def _validity(run: RunEvidence, checks: tuple[RunCheck, ...]) -> RunValidity:

@@ -56,7 +56,7 @@ def judge(evidence: Sequence[RunEvidence], baseline: str, candidate: str, policy
         agreement=agreement,
         pooled=pooled,
         negative_control=control,
-        notes=tuple(_notes(validity, environments)),
+        notes=tuple(_notes(runs, validity, environments)),
     )
 
 
@@ -87,7 +87,9 @@ def _asked_for(runs: Sequence[RunEvidence], baseline: str, candidate: str) -> li
     ]
 
 
-def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -> Iterator[str]:
+def _notes(
+    runs: Sequence[RunEvidence], validity: Sequence[RunValidity], environments: EnvironmentFindings
+) -> Iterator[str]:
     """What is true of the campaign as a whole, and what Gate 1 could not check."""
     for scenario, message in sorted(environments.apart.items()):
         yield f"{scenario}: {message}; nothing in it is comparable."
@@ -99,4 +101,6 @@ def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -
             name for run in validity for name in {check.check for check in run.checks if check.status == status}
         )
         for name, number in sorted(unanswered.items()):
-            yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}."
+            causes = sorted({run.not_measured[name] for run in runs if name in run.not_measured})
+            why = f" ({'; '.join(causes)})" if causes and status == "not measured" else ""
+            yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}{why}."

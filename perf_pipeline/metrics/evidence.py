@@ -4,6 +4,7 @@ What belongs here: percentiles, shapes and levels of distributions, read from th
 from the counts of the window that it is about; none is merged or averaged from others.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,7 +32,7 @@ _SHAPE_SHARES = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
 def evidence(tables: MetricTables) -> list[RunEvidence]:
     """What the gates are given of each run, in the order of the table `run`."""
     runs = tables.run.to_pylist()
-    windows = {run["run_id"]: (run["sub_windows"], run["sub_window_s"]) for run in runs}
+    windows = {run["run_id"]: (run["sub_windows"], _number(run["sub_window_s"])) for run in runs}
     histograms = dict(_histograms(tables, {run_id: count for run_id, (count, _) in windows.items()}))
     samples: dict[str, dict[str, Sample]] = {run_id: {} for run_id in windows}
     densities: dict[str, dict[str, float]] = {run_id: {} for run_id in windows}
@@ -48,8 +49,8 @@ def evidence(tables: MetricTables) -> list[RunEvidence]:
             repeat=run["repeat"],
             block=run["block"],
             failure=(run["failure"] or "the run did not finish") if run["status"] == "failed" else None,
-            hold_s=run["hold_s"],
-            target_rate_per_s=run["target_rate_per_s"],
+            hold_s=_number(run["hold_s"]),
+            target_rate_per_s=_number(run["target_rate_per_s"]),
             achieved_rate_per_s=run["achieved_rate_per_s"],
             dropped_iterations=run["dropped_iterations"],
             throttled_share=run["throttled_share"],
@@ -58,9 +59,15 @@ def evidence(tables: MetricTables) -> list[RunEvidence]:
             series_density=densities[run["run_id"]],
             design=None if run["looks"] is None else Design(tuple(run["looks"]), bool(run["paired"])),
             arm=run["arm"] or "main",
+            not_measured=dict(run["not_measured"] or ()),
         )
         for run in runs
     ]
+
+
+def _number(value: float | None) -> float:
+    """A number that a source does not say is null in a table, and nan for the gates."""
+    return math.nan if value is None else value
 
 
 def _identity(run: dict) -> dict[str, str]:
@@ -111,7 +118,8 @@ def latency_sample(histogram: WindowedHistogram, sub_window_s: float) -> Latency
         shape=whole.log_quantiles(_SHAPE_SHARES),
         half_shapes=_shapes(histogram, second_half),
         alternate_shapes=_shapes(histogram, number % 2 == 1),
-        levels=histogram.mean_logs(),
+        # Without a time axis the one sub-window is no point in time: a level by itself says nothing of drift.
+        levels=np.full(windows, np.nan) if math.isnan(sub_window_s) else histogram.mean_logs(),
         sub_window_s=sub_window_s,
     )
 

@@ -4,6 +4,7 @@ What belongs here: many runs at once, and the way in to this package: everything
 What one run's files say is in `measured_run`, the tables are in `tables`, what is made of them in `evidence`.
 """
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -83,17 +84,24 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
     record = measured.record
     return record.model_dump(include=set(table_schema("run").names)) | {
         # Microseconds in whole numbers: what a timestamp is, without a time zone of this machine in between.
-        "hold_start": round(record.hold.start * 1e6),
-        "hold_s": record.hold.seconds,
+        "hold_start": None if math.isnan(record.hold.start) else round(record.hold.start * 1e6),
+        "hold_s": _known(record.hold.seconds),
+        "target_rate_per_s": _known(record.target_rate_per_s),
         "looks": record.design and list(record.design.looks),
         "paired": record.design and record.design.paired,
-        "sub_window_s": measured.sub_window_s,
+        "sub_window_s": _known(measured.sub_window_s),
         "sub_windows": measured.windows,
         "achieved_rate_per_s": measured.achieved_rate_per_s,
         "dropped_iterations": measured.dropped_iterations,
         "throttled_share": measured.throttled_share,
+        "not_measured": sorted(measured.not_measured.items()),
         "environment": sorted(record.environment.items()),
     }
+
+
+def _known(value: float) -> float | None:
+    """A number as a table holds it, where one that a source does not say is null."""
+    return None if math.isnan(value) else value
 
 
 def _metric_rows(measured: list[MeasuredRun]) -> Iterable[dict[str, object]]:

@@ -57,7 +57,9 @@ class MeasuredRun:
     """What the files of one run say."""
 
     record: RunRecord
+    """Its target rate and its hold are nan where the source does not say them."""
     sub_window_s: float
+    """nan when the source has no time axis; the one sub-window is then the whole hold."""
     windows: int
     metrics: dict[str, Measurement | Missing] = field(default_factory=dict)
     histograms: dict[str, WindowedHistogram] = field(default_factory=dict)
@@ -65,6 +67,8 @@ class MeasuredRun:
     achieved_rate_per_s: float | None = None
     dropped_iterations: int | None = None
     throttled_share: float | None = None
+    not_measured: dict[str, str] = field(default_factory=dict)
+    """By check of Gate 1 that the run's files cannot answer: why."""
 
 
 def measure_run(run: Path) -> MeasuredRun:

@@ -12,14 +12,15 @@ CREATE TABLE IF NOT EXISTS run (
     paired BOOLEAN,
     status VARCHAR NOT NULL,
     failure VARCHAR,
-    hold_start TIMESTAMPTZ NOT NULL,
-    hold_s DOUBLE NOT NULL,
-    sub_window_s DOUBLE NOT NULL,
+    hold_start TIMESTAMPTZ,
+    hold_s DOUBLE,
+    sub_window_s DOUBLE,
     sub_windows INTEGER NOT NULL,
-    target_rate_per_s DOUBLE NOT NULL,
+    target_rate_per_s DOUBLE,
     achieved_rate_per_s DOUBLE,
     dropped_iterations BIGINT,
     throttled_share DOUBLE,
+    not_measured MAP(VARCHAR, VARCHAR),
     environment MAP(VARCHAR, VARCHAR) NOT NULL,
     service_digest VARCHAR,
     workload VARCHAR,
@@ -40,14 +41,15 @@ COMMENT ON COLUMN run.looks IS 'repeats per version at which the campaign is jud
 COMMENT ON COLUMN run.paired IS 'true when runs of one block are analysed as pairs, fixed beforehand; null when not said (yes or no)';
 COMMENT ON COLUMN run.status IS 'complete, or failed: it did not finish and has no measurements (word)';
 COMMENT ON COLUMN run.failure IS 'why a failed run did not finish (text)';
-COMMENT ON COLUMN run.hold_start IS 'when the measured window began (UTC)';
-COMMENT ON COLUMN run.hold_s IS 'length of the measured window (s)';
-COMMENT ON COLUMN run.sub_window_s IS 'length of a sub-window of the hold; the last one may be shorter (s)';
+COMMENT ON COLUMN run.hold_start IS 'when the measured window began; null when the source does not say (UTC)';
+COMMENT ON COLUMN run.hold_s IS 'length of the measured window; null when the source does not say (s)';
+COMMENT ON COLUMN run.sub_window_s IS 'length of a sub-window of the hold, the last one may be shorter; null when the source has no time axis (s)';
 COMMENT ON COLUMN run.sub_windows IS 'sub-windows that make up the hold (count)';
-COMMENT ON COLUMN run.target_rate_per_s IS 'rate at which k6 was to start requests (requests/s)';
+COMMENT ON COLUMN run.target_rate_per_s IS 'rate at which k6 was to start requests; null when nobody said it (requests/s)';
 COMMENT ON COLUMN run.achieved_rate_per_s IS 'requests started in the hold, divided by its length; null when not measured (requests/s)';
 COMMENT ON COLUMN run.dropped_iterations IS 'iterations of the hold that k6 had no virtual user for; null when not measured (count)';
 COMMENT ON COLUMN run.throttled_share IS 'CPU periods of the service in the hold that were throttled; null when not measured (share, 0 to 1)';
+COMMENT ON COLUMN run.not_measured IS 'checks of Gate 1 that the source cannot answer, each with the reason (text by name)';
 COMMENT ON COLUMN run.environment IS 'identity of the environment, equal on both sides of a valid comparison (text by name)';
 COMMENT ON COLUMN run.service_digest IS 'digest of the image or command of the service (text)';
 COMMENT ON COLUMN run.workload IS 'content hash of the replayed workload (text)';
