@@ -20,7 +20,7 @@ FLOORS = (
     {"lab"},
     {"gates"},
     {"metrics"},
-    {"judge"},
+    {"judge", "simulation"},
     {"report"},
     {"cli", "orchestration"},
 )
