@@ -200,7 +200,7 @@ def _measure_memory(
         for window in range(windows):
             levels[:, window] = np.median(values[:, window_of == window], axis=1)
     late = np.arange(truth.campaign.hold_s) + 0.5 >= truth.campaign.hold_s * 2 / 3
-    for row, value in enumerate(np.median(values[:, late], axis=1) if len(values) else ()):
+    for row, value in enumerate(np.median(values[:, late], axis=1)):
         yield NumberSample(float(value), levels[row], sub_window_s)
 
 

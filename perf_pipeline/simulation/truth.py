@@ -45,6 +45,15 @@ class LatencyTruth:
     bucket_ratio: FloatArray
     """(n,) upper / lower edge of the buckets that it is read from."""
 
+    def of(self, row: int) -> "LatencyTruth":
+        """The same for one run, by its number."""
+        at = int(np.flatnonzero(self.rows == row)[0])
+        only = slice(at, at + 1)
+        return LatencyTruth(
+            self.rows[only], self.shapes[only], self.level[only], self.stretch[only], self.tail[only],
+            self.seconds[only], self.bucket_ratio[only],
+        )  # fmt: skip
+
     def log_latency(self, scores: FloatArray) -> FloatArray:
         """(n, ...) ln ms at (n, ...) normal scores, without what seconds add."""
         curves = np.empty_like(scores)
@@ -189,7 +198,7 @@ def _draw_memory(
     metric = "service_memory"
     described = {row: scenario.memory for row, scenario in enumerate(scenarios) if scenario.memory}
     if not described:
-        return MemoryTruth(np.empty(0, dtype=np.int64), np.empty((0, 1)))
+        return MemoryTruth(np.empty(0, dtype=np.int64), np.empty((0, campaign.hold_s)))
     rows, memories = list(described), list(described.values())
     mine, keys = [scenarios[row] for row in rows], [runs[row] for row in rows]
     effects = _draw_effects(campaign, metric, mine, keys, [one.effects for one in memories], rng, noise)
