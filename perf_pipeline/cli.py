@@ -5,6 +5,7 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,13 @@ def ui(port: int) -> None:
 @click.option("--baseline", required=True, help="Version that runs today.")
 @click.option("--candidate", required=True, help="Version that might be released.")
 @click.option("--policy", default="default", show_default=True, help="A built-in policy by name, or a policy file.")
+@click.option(
+    "--pattern", help="Where paths name the run: '{version}/{scenario}/{repeat}/*'.  [default: told from them]"
+)
+@click.option("--rate", "rates", multiple=True, metavar="[SCENARIO=]PER_S", help="Target rate; repeat it by scenario.")
+@click.option("--warmup", metavar="TIME", help="From the start of the load, no part of the hold: 30, 2m30s.")
+@click.option("--hold", metavar="TIME", help="Length of the hold.  [default: to the end of the load]")
+@click.option("--unit", metavar="ns|us|ms|s", help="Of HdrHistogram's values.  [default: ns in logs, ms in spectra]")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
@@ -103,21 +111,35 @@ def judge(
     baseline: str,
     candidate: str,
     policy: str,
+    pattern: str | None,
+    rates: tuple[str, ...],
+    warmup: str | None,
+    hold: str | None,
+    unit: str | None,
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
     require_evidence: bool,
 ) -> None:
-    """Judge the run directories in the folder RUNS, whoever measured them."""
+    """Judge the runs in the folder RUNS, whoever measured them.
+
+    Run directories say all about themselves. For the results of other load generators (k6 CSV and JSON, HdrHistogram
+    logs and spectra, vegeta, wrk2; docs/results-of-others.md) --rate, --warmup and --hold say what their files do not.
+    """
     from perf_pipeline.judge import judge_folder, load_policy
+    from perf_pipeline.metrics.foreign.told import parse_told
     from perf_pipeline.report import html as html_report
     from perf_pipeline.report import json_output, markdown, terminal
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
-    judged = judge_folder(runs, baseline, candidate, load_policy(policy))
+    told = parse_told(rates, warmup, hold, unit)
+    judged = judge_folder(runs, baseline, candidate, load_policy(policy), told, pattern)
     judgement = judged.judgement
-    command = f"perf-pipeline judge {runs} --baseline {baseline} --candidate {candidate} --policy {policy}"
+    said = [("--baseline", baseline), ("--candidate", candidate), ("--policy", policy), ("--pattern", pattern)]
+    said += [*(("--rate", rate) for rate in rates), ("--warmup", warmup), ("--hold", hold), ("--unit", unit)]
+    options = shlex.join(word for option, value in said if value is not None for word in (option, value))
+    command = f"perf-pipeline judge {shlex.quote(str(runs))} {options}"
     context = context_of(judged, runs.name, command)
     if html:
         write_file(html, html_report.render(judgement, context).encode())

@@ -4,8 +4,9 @@ What belongs here: finding the policy, handing the evidence to the gates, and co
 states beside the judgement. No statistics, and no Dagster.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,11 @@ from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.verdict import judge
+from perf_pipeline.gates.wording import counted
 from perf_pipeline.lab.run_directory import find_runs
 from perf_pipeline.metrics.extract import MetricTables, evidence, extract_runs, read_metrics
+from perf_pipeline.metrics.foreign.results import find_results
+from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told
 from perf_pipeline.plan import Plan, split_comparison_key
 from perf_pipeline.storage import ObjectStore
 from perf_pipeline.yaml_model import parse_yaml_model
@@ -68,17 +72,40 @@ def judge_tables(tables: MetricTables, baseline: str, candidate: str, policy: Po
         problems.append(Problem("--candidate", f"{candidate} is also the baseline", "name two different versions"))
     if problems:
         raise InputError(problems)
-    return judge(evidence(tables), baseline, candidate, policy)
+    judgement = judge(evidence(tables), baseline, candidate, policy)
+    return replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
 
 
-def judge_folder(folder: Path, baseline: str, candidate: str, policy: Policy) -> Judged:
-    """What the three gates say about the run directories below a folder.
+def judge_folder(
+    folder: Path,
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    told: Told = NOTHING_TOLD,
+    pattern: str | None = None,
+) -> Judged:
+    """What the three gates say about the runs below a folder: run directories, and results of other load generators.
 
+    `told` is what such results do not say themselves, `pattern` where their paths name version, scenario and repeat.
     Runs of other versions may stand in the same folder; they are on neither side. Raises InputError with every problem
-    of every run directory at once.
+    of every run at once.
     """
-    tables = extract_runs(find_runs(folder))
-    return Judged(judge_tables(tables, baseline, candidate, policy), policy, facts_of(tables.run, policy))
+    found = find_results(folder, (baseline, candidate), told, pattern)
+    try:
+        tables = extract_runs([*find_runs(folder, found.files), *found.results])
+        judgement = judge_tables(tables, baseline, candidate, policy)
+    except InputError as error:
+        # What is missing may be there in a form that cannot be judged.
+        raise InputError([*error.problems, *found.unreadable]) from error
+    judgement = replace(judgement, notes=(*judgement.notes, *found.notes()))
+    return Judged(judgement, policy, facts_of(tables.run, policy))
+
+
+def _remarks(run: pa.Table) -> Iterator[str]:
+    """What a reader has to know of how the runs were read, each with the number of runs that it is about."""
+    counts = Counter(remark for remarks in run["remarks"].to_pylist() for remark in remarks or ())
+    for remark, number in sorted(counts.items()):
+        yield f"In {number} of {counted(run.num_rows, 'run')}: {remark}."
 
 
 def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
@@ -94,12 +121,14 @@ def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
 
 def facts_of(run: pa.Table, policy: Policy) -> Facts:
     """The plain facts about the runs of a comparison (table `run`): how much was measured, where, by which policy."""
+    measured = pc.min(run["hold_start"]).as_py()
     environments = [dict(pairs) for pairs in run["environment"].to_pylist()]
     facts = [
         ("Runs", f"{run.num_rows}, {_listed(run['repeat'], '{:g} repeats', largest=True)} per version and scenario"),
         ("Hold", _listed(run["hold_s"], "{:.4g} s")),
         ("Target rate", _listed(run["target_rate_per_s"], "{:g} requests/s")),
-        ("Measured", f"{pc.min(run['hold_start']).as_py():%Y-%m-%d %H:%M} UTC"),
+        ("Read from", _listed(run["source"], "{}")),
+        ("Measured", "" if measured is None else f"{measured:%Y-%m-%d %H:%M} UTC"),
         ("Workload", _listed(run["workload"], "{}")),
         ("Plan", _listed(run["plan"], "{}")),
         *((label, _distinct(environments, key)) for label, key in _ENVIRONMENT),

@@ -10,6 +10,7 @@ directory exists whole or not at all. What its files mean is in `metrics`.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, Self
 
@@ -115,12 +116,16 @@ def read_record(run: Path) -> RunRecord:
         ) from error
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Every run directory below the folder, sorted. Raises InputError when there is none, or when two share an id."""
+def find_runs(folder: Path, read_otherwise: Collection[Path] = ()) -> list[Path]:
+    """Every run directory below the folder, sorted.
+
+    `read_otherwise` are files of runs that nobody wrote a run.json for. Raises InputError when there is neither, when
+    two directories share an id, and for k6 output in a folder without run.json that is not among them.
+    """
     if not folder.is_dir():
         raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
     runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
-    strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
+    strays = sorted({path.parent for path in folder.rglob("k6.csv*") if path not in read_otherwise} - set(runs))
     problems = [Problem(str(run), "has k6 output but no run.json", _REMEDY) for run in strays]
     seen: dict[str, Path] = {}
     for run in runs:
@@ -136,7 +141,7 @@ def find_runs(folder: Path) -> list[Path]:
                 )
             )
         seen[run_id] = run
-    if not runs and not problems:
+    if not runs and not problems and not read_otherwise:
         problems.append(Problem(str(folder), "holds no run directory", _REMEDY))
     if problems:
         raise InputError(problems)

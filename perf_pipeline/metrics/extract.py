@@ -16,6 +16,7 @@ import pyarrow as pa
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.evidence import ERROR_RATES, Missing
 from perf_pipeline.metrics.evidence import evidence
+from perf_pipeline.metrics.foreign.results import ForeignResult, measure_result
 from perf_pipeline.metrics.histogram import WindowedHistogram
 from perf_pipeline.metrics.measured_run import MeasuredRun, measure_run
 from perf_pipeline.metrics.tables import MetricTables, read_metrics, write_metrics
@@ -28,8 +29,8 @@ _READERS = 4
 """Runs that are read at once, where there are as many cores; each takes a core and tens of MB."""
 
 
-def extract_runs(runs: Sequence[Path]) -> MetricTables:
-    """Measure run directories.
+def extract_runs(runs: Sequence[Path | ForeignResult]) -> MetricTables:
+    """Measure run directories, and results of other load generators.
 
     A run whose record says that it failed needs no files and becomes a row without measurements. Raises InputError with
     every problem of every run at once.
@@ -40,14 +41,17 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
     pool = ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1))
     try:
         outcomes = zip(runs, pool.map(_measure_or_problems, runs), strict=True)
-        for path, outcome in track(outcomes, len(runs), "Reading runs", label=lambda pair: pair[0].name):
+        for run, outcome in track(outcomes, len(runs), "Reading runs", label=lambda pair: pair[0].name):
             if isinstance(outcome, InputError):
                 problems.extend(outcome.problems)
-            elif (run_id := outcome.record.run_id) in measured:
-                what = f"has the run_id {run_id} of {first[run_id]}"
-                problems.append(Problem(str(path), what, "give each run its own id, or take one away"))
-            else:
-                measured[run_id], first[run_id] = outcome, path
+                continue
+            path = run if isinstance(run, Path) else run.path
+            for one in outcome:
+                if (run_id := one.record.run_id) in measured:
+                    what = f"has the run_id {run_id} of {first[run_id]}"
+                    problems.append(Problem(str(path), what, "give each run its own id, or take one away"))
+                else:
+                    measured[run_id], first[run_id] = one, path
     finally:
         # Ctrl-C waits for the runs that are being read, not for all that are still to come.
         pool.shutdown(cancel_futures=True)
@@ -56,9 +60,9 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
     return _tables(list(measured.values()))
 
 
-def _measure_or_problems(run: Path) -> MeasuredRun | InputError:
+def _measure_or_problems(run: Path | ForeignResult) -> list[MeasuredRun] | InputError:
     try:
-        return measure_run(run)
+        return [measure_run(run)] if isinstance(run, Path) else measure_result(run)
     except InputError as error:
         return error
 
@@ -94,6 +98,8 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
         "achieved_rate_per_s": measured.achieved_rate_per_s,
         "dropped_iterations": measured.dropped_iterations,
         "throttled_share": measured.throttled_share,
+        "source": measured.source,
+        "remarks": list(measured.remarks),
         "not_measured": sorted(measured.not_measured.items()),
         "environment": sorted(record.environment.items()),
     }

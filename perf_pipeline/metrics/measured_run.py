@@ -69,6 +69,10 @@ class MeasuredRun:
     throttled_share: float | None = None
     not_measured: dict[str, str] = field(default_factory=dict)
     """By check of Gate 1 that the run's files cannot answer: why."""
+    source: str = "run directory"
+    """What the run was read from."""
+    remarks: tuple[str, ...] = ()
+    """What a reader has to know of how it was read, one sentence each."""
 
 
 def measure_run(run: Path) -> MeasuredRun:

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS run (
     achieved_rate_per_s DOUBLE,
     dropped_iterations BIGINT,
     throttled_share DOUBLE,
+    source VARCHAR,
+    remarks VARCHAR[],
     not_measured MAP(VARCHAR, VARCHAR),
     environment MAP(VARCHAR, VARCHAR) NOT NULL,
     service_digest VARCHAR,
@@ -49,6 +51,8 @@ COMMENT ON COLUMN run.target_rate_per_s IS 'rate at which k6 was to start reques
 COMMENT ON COLUMN run.achieved_rate_per_s IS 'requests started in the hold, divided by its length; null when not measured (requests/s)';
 COMMENT ON COLUMN run.dropped_iterations IS 'iterations of the hold that k6 had no virtual user for; null when not measured (count)';
 COMMENT ON COLUMN run.throttled_share IS 'CPU periods of the service in the hold that were throttled; null when not measured (share, 0 to 1)';
+COMMENT ON COLUMN run.source IS 'what the run was read from: run directory, or the form of a result of another load generator (text)';
+COMMENT ON COLUMN run.remarks IS 'what a reader has to know of how the source was read (sentences)';
 COMMENT ON COLUMN run.not_measured IS 'checks of Gate 1 that the source cannot answer, each with the reason (text by name)';
 COMMENT ON COLUMN run.environment IS 'identity of the environment, equal on both sides of a valid comparison (text by name)';
 COMMENT ON COLUMN run.service_digest IS 'digest of the image or command of the service (text)';

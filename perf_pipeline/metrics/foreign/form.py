@@ -1,0 +1,155 @@
+"""What a form of result is, and what is read from a file of it.
+
+What belongs here: the values that the modules of the forms share. Each of those turns a file into `Load`s; `measured`
+turns a `Load` into a measured run.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.metrics.foreign.told import Told
+from perf_pipeline.metrics.histogram import WindowedHistogram
+
+MAKE_AGAIN = "make the file again, or take it away"
+
+_HEAD_BYTES = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a file says of the load of one run, over its hold."""
+
+    latency: WindowedHistogram | None
+    """Latency in ms of the requests that succeeded, or of all where the form does not tell them apart; None when there
+    is none."""
+    requests: int
+    """Requests of the hold, as far as the form counts them."""
+    errors: int | None
+    """Requests of these that failed; None when the form does not say."""
+    hold_s: float | None
+    """Length of the hold; None when the form does not say."""
+    hold_start_s: float | None = None
+    """Start of the hold in unix seconds; None when the form does not say."""
+    sub_window_s: float | None = None
+    """Length of the sub-windows of `latency`; None when the form has no time axis."""
+    dropped_iterations: int | None = None
+    answers_looked_at: int = 0
+    """Answers whose body was looked at for GraphQL errors."""
+    answers_with_errors: int = 0
+    tag: str = ""
+    """Which of several distributions in one file this is; empty for the only one."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By metric that this form could hold and this file does not: why."""
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """By check of Gate 1 that this file cannot answer: why."""
+    remarks: Sequence[str] = ()
+    """What a reader has to know of how the file was read, one sentence each."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of result that can be read."""
+
+    name: str
+    """Such as "k6 JSON"."""
+    recognises: Callable[[bytes], bool]
+    """Whether the first part of a file, plain, is of this form."""
+    read: Callable[[Path, Told], Sequence[Load]]
+    """Raises InputError with what is wrong with the file."""
+    missing: Mapping[str, str]
+    """By metric that no file of this form holds: why."""
+    not_measured: Mapping[str, str]
+    """By check of Gate 1 that no file of this form can answer: why."""
+
+
+@dataclass(frozen=True)
+class UnreadableForm:
+    """A form that is known and of no use, and what to do instead."""
+
+    name: str
+    recognises: Callable[[bytes], bool]
+    remedy: str
+
+
+def head_of(path: Path) -> bytes:
+    """The first part of a file, unpacked when it is gzip; as much of it as can be read."""
+    head = b""
+    try:
+        with open_plain(path) as file:
+            # One block at a time: the rest of a block that is cut off would be lost with its error.
+            while len(head) < _HEAD_BYTES and (block := file.read1(1024)):
+                head += block
+            return head
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return head
+    except OSError as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}", "make the file readable")) from error
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is gzip, whatever its name says."""
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP_MAGIC
+
+
+def open_plain(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """A file, unpacked when it is gzip."""
+    return gzip.open(path) if is_gzip(path) else path.open("rb")
+
+
+def check_whole(path: Path) -> None:
+    """Raise InputError when a plain file of lines ends in the middle of one: its last value may lie.
+
+    A gzip file that ends in the middle is found by whoever unpacks it.
+    """
+    if is_gzip(path):
+        return
+    with path.open("rb") as file:
+        if not file.seek(0, io.SEEK_END):
+            raise InputError(Problem(str(path), "is empty", MAKE_AGAIN))
+        file.seek(-1, io.SEEK_END)
+        if file.read(1) == b"\n":
+            return
+        file.seek(0)
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    raise InputError(cut_off(path, lines))
+
+
+def cut_off(path: Path, lines: int) -> Problem:
+    """The problem of a file that ends in the middle, after this many whole lines."""
+    what = f"is cut off: {lines} lines can be read, then it ends in the middle"
+    return Problem(str(path), what, f"what wrote it was killed, or the disk was full: {MAKE_AGAIN}")
+
+
+def plain_text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers from 1, one at a time. Raises InputError when it is cut off or no text."""
+    number = 0
+    try:
+        with open_plain(path) as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except EOFError as error:
+        raise InputError(cut_off(path, number)) from error
+    except (zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise InputError(Problem(f"{path}:{number + 1}", f"cannot be read: {error}", MAKE_AGAIN)) from error
+
+
+def read_text(path: Path, most_bytes: int) -> str:
+    """The text of a small file. Raises InputError when it is cut off, not text, or larger than that."""
+    try:
+        with open_plain(path) as file:
+            data = file.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            what = f"is larger than {most_bytes / 1e6:g} MB, which no file of its form is"
+            raise InputError(Problem(str(path), what, MAKE_AGAIN))
+        return data.decode("utf-8-sig")
+    except EOFError as error:
+        raise InputError(Problem(str(path), "is cut off: the gzip file ends in the middle", MAKE_AGAIN)) from error
+    except (zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error}", MAKE_AGAIN)) from error
