@@ -1,8 +1,9 @@
 """Prometheus series that a run recorded: gauges, counters and histograms over the hold.
 
-What belongs here: reading `series.csv[.gz]` or `series.parquet` and making values of what was scraped. A value that
-cannot be made is a `Missing` that names the file and the series, never a guess: a counter that goes back, a series that
-stops, two gauges where one is meant. What the values mean for a metric is in `measured_run`.
+What belongs here: reading `series.csv[.gz]`, `series.parquet` or `series.json[.gz]` (answers of Prometheus' API, see
+`foreign.prometheus`) and making values of what was scraped. A value that cannot be made is a `Missing` that names the
+file and the series, never a guess: a counter that goes back, a series that stops, two gauges where one is meant. What
+the values mean for a metric is in `measured_run`.
 
 Only scrapes inside the hold are used, so nothing of the warm-up can enter. The growth between two scrapes belongs to
 the sub-window of the middle between them.
@@ -23,6 +24,7 @@ import pyarrow.parquet
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.evidence import Missing
 from perf_pipeline.lab.run_directory import Hold
+from perf_pipeline.metrics.foreign.prometheus import api_batches
 from perf_pipeline.metrics.histogram import (
     FloatArray,
     WindowedHistogram,
@@ -32,7 +34,7 @@ from perf_pipeline.metrics.histogram import (
 from perf_pipeline.metrics.recorded_csv import MEASURE_AGAIN, cut_off, find_recorded, read_header
 from perf_pipeline.plan import GaugeSource, HistogramSource
 
-FILE_NAMES = ("series.csv", "series.csv.gz", "series.parquet")
+FILE_NAMES = ("series.csv", "series.csv.gz", "series.parquet", "series.json", "series.json.gz")
 SCRAPE_INTERVAL_S = 1.0
 """How often a run is scraped (DESIGN, run directory)."""
 
@@ -267,6 +269,9 @@ def _selector(labels: Mapping[str, str]) -> str:
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows of the file in pieces, with the columns of `_COLUMNS`."""
+    if ".json" in path.suffixes:
+        yield from api_batches(path)
+        return
     if path.suffix == ".parquet":
         if missing := [name for name in _COLUMNS if name not in pa.parquet.read_schema(path).names]:
             what = f"lacks the columns {', '.join(missing)}"
