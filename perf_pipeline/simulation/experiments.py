@@ -216,7 +216,10 @@ def against_peers(seed: int, policy: Policy, change: float, run_cv: float, secon
     runs = simulate(Campaign(named(scenario, 20)), seed)
     verdicts = _judge(runs, policy)
     rng = np.random.default_rng([seed, 1])
-    counts = {"perf_pipeline": _sum((float(_changed(one)), 1.0) for one in verdicts)}
+    counts = {
+        "perf_pipeline": _sum((float(_changed(one)), 1.0) for one in verdicts),
+        "perf_pipeline, a band without 0": _sum((float(_without_zero(one)), 1.0) for one in verdicts),
+    }
     samples = [[_samples(runs, one.scenario, version) for version in ("1.0", "1.1")] for one in verdicts]
     for name, calls_a_change in PEERS.items():
         called = [calls_a_change(baseline, candidate, rng) for baseline, candidate in samples]
