@@ -38,14 +38,14 @@ class Load:
     """Start of the hold in unix seconds; None when the form does not say."""
     sub_window_s: float | None = None
     """Length of the sub-windows of `latency`; None when the form has no time axis."""
+    density: float | None = None
+    """Share of the seconds of the hold that hold requests, 0 to 1; None when the form has no time axis."""
     dropped_iterations: int | None = None
     answers_looked_at: int = 0
     """Answers whose body was looked at for GraphQL errors."""
     answers_with_errors: int = 0
     tag: str = ""
     """Which of several distributions in one file this is; empty for the only one."""
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """By metric that this form could hold and this file does not: why."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """By check of Gate 1 that this file cannot answer: why."""
     remarks: Sequence[str] = ()

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.gates.run_validity import DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
+from perf_pipeline.gates.checks import DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
 from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, check_whole, plain_text_lines
 from perf_pipeline.metrics.foreign.hdr_encoding import Buckets, EncodingError, HdrCounts, decode
 from perf_pipeline.metrics.foreign.told import UNITS_PER_MS, Told
@@ -134,6 +134,7 @@ def _load(path: Path, tag: str, intervals: list[_Interval], log_start_s: float, 
         hold_s=hold_s,
         hold_start_s=start_s,
         sub_window_s=sub_window_s,
+        density=min(1.0, sum(one.length_s for one in hold if one.histogram.index.size) / hold_s),
         tag=tag,
         remarks=tuple(remarks),
     )

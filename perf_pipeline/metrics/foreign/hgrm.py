@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.gates.run_validity import ACHIEVED_RATE, DRIFT, DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
+from perf_pipeline.gates.checks import ACHIEVED_RATE, DRIFT, DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
 from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, read_text
 from perf_pipeline.metrics.foreign.spectrum import Tick, spectrum_histogram
 from perf_pipeline.metrics.foreign.told import UNITS_PER_MS, Told
@@ -72,7 +72,9 @@ def read_spectrum(
         elif lines[end].strip():
             break
     if end < len(lines) - 1 and not lines[end].startswith(("#", "-")) and not (rows and float(rows[-1][3]) >= 1):
-        raise InputError(Problem(f"{path}:{end + 1}", f"is no row of a spectrum: {lines[end][:60]}", MAKE_AGAIN))
+        raise InputError(
+            Problem(f"{path}:{end + 1}", f"is no row of a spectrum: {lines[end].strip()[:60]}", MAKE_AGAIN)
+        )
     closing = _SUB_BUCKETS.search("\n".join(lines[end : end + _CLOSING_LINES]))
     sub_buckets = int(closing[1]) if closing else None
     ticks = []

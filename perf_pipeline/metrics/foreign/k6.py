@@ -5,11 +5,12 @@ is, is read by `k6_samples`. Requests are the samples of `http_req_duration`, ea
 an answer (status 0) or with a status from 400 on.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.gates.run_validity import ENVIRONMENT, THROTTLING
+from perf_pipeline.gates.checks import ENVIRONMENT, THROTTLING
 from perf_pipeline.metrics.foreign.form import Form, Load, UnreadableForm, check_whole, is_gzip
 from perf_pipeline.metrics.foreign.request_rows import NUMBER, RequestRows, plain_lines, read_source, reduce_requests
 from perf_pipeline.metrics.foreign.told import Told
@@ -90,9 +91,7 @@ def _is_csv(head: bytes) -> bool:
 
 def _is_json(head: bytes) -> bool:
     first = head.lstrip().split(b"\n", 1)[0]
-    return (
-        first.startswith(b"{") and b'"metric":' in first and (b'"type":"Metric"' in first or b'"type":"Point"' in first)
-    )
+    return b'"metric"' in first and re.match(rb'\{.*"type"\s*:\s*"(Metric|Point)"', first) is not None
 
 
 def _is_summary(head: bytes) -> bool:

@@ -9,11 +9,27 @@ import math
 
 import numpy as np
 
+from perf_pipeline.gates.checks import (
+    ACHIEVED_RATE,
+    BUILD,
+    CLOCK,
+    DRIFT,
+    DROPPED_ITERATIONS,
+    RESTARTS,
+    SERIES_DENSITY,
+    STEPS,
+)
 from perf_pipeline.gates.evidence import METRICS, Missing
-from perf_pipeline.gates.run_validity import ACHIEVED_RATE, DROPPED_ITERATIONS
 from perf_pipeline.lab.run_directory import Hold, RunRecord
 from perf_pipeline.metrics.foreign.form import Form, Load
 from perf_pipeline.metrics.measured_run import MeasuredRun, Measurement
+
+_NO_RATE = "no target rate was given (--rate)"
+_NOBODY_SAYS = {
+    BUILD: "no run.json says what was tested",
+    RESTARTS: "no series were scraped",
+    CLOCK: "no series were scraped",
+}
 
 
 class _KnownLength(Hold):
@@ -36,13 +52,16 @@ def measured_run(
     """
     hold_s = math.nan if load.hold_s is None else load.hold_s
     start_s = math.nan if load.hold_start_s is None else load.hold_start_s
-    not_measured = {**form.not_measured, **load.not_measured}
+    not_measured = {**_NOBODY_SAYS, **form.not_measured, **load.not_measured}
+    if DRIFT in not_measured:
+        # What cannot show a slope cannot show a step either, nor seconds without requests.
+        not_measured |= dict.fromkeys((STEPS, SERIES_DENSITY), not_measured[DRIFT])
     if load.dropped_iterations is not None:
         not_measured.pop(DROPPED_ITERATIONS, None)
         if rate_per_s is None:
-            not_measured[DROPPED_ITERATIONS] = "no target rate was given: --rate"
+            not_measured[DROPPED_ITERATIONS] = _NO_RATE
     if rate_per_s is None:
-        not_measured.setdefault(ACHIEVED_RATE, "no target rate was given: --rate")
+        not_measured.setdefault(ACHIEVED_RATE, _NO_RATE)
     return MeasuredRun(
         # Nobody wrote a run.json, and what it would have to hold is not all known: unknown numbers are nan.
         record=RunRecord.model_construct(
@@ -83,6 +102,7 @@ def _client_latency(load: Load) -> Measurement | Missing:
         value=float(np.exp(whole.log_quantiles(0.5))),
         requests=round(whole.requests),
         log_bucket_width=float(whole.log_widths(0.5)),
+        series_density=load.density,
     )
 
 

@@ -43,6 +43,8 @@ WARM_UP_TAG = "warmup"
 NUMBER = "$$number$$"
 _BEFORE = -1
 _FIRST_REQUESTS = 10_000
+_SECONDS_OF_DOUBT = 2.0
+"""A load that is stamped in whole seconds may have begun a second later and ended a second earlier than it seems."""
 _SETTINGS: dict = {"threads": 1, "autoinstall_known_extensions": False, "TimeZone": "UTC"}
 
 
@@ -164,13 +166,14 @@ def _reduce(rows: RequestRows, database: duckdb.DuckDBPyConnection, start: _Star
                count(*) AS rows, coalesce(sum(value), 0) AS total, coalesce(max(at_s), 0) AS last_s
         FROM (SELECT *, CASE WHEN kind <> 'request' OR $at_stamp THEN stamp_s ELSE stamp_s - value / 1000 END AS at_s
               FROM ({rows.sql()}) WHERE {measured})
-        WHERE NOT valid OR at_s < $to_s
+        WHERE NOT valid OR at_s < $until_s
         GROUP BY ALL
         """,  # noqa: S608  constants of this module and SQL of the forms
         {
             **rows.parameters,
             "from_s": from_s if math.isfinite(from_s) else 0.0,
-            "to_s": to_s,
+            # Whether the load goes on tells whether the last second of the hold is all load.
+            "until_s": to_s + start.whole_seconds,
             "at_stamp": rows.stamped_at_start or start.whole_seconds,
             "smallest_ms": SMALLEST_MS,
             "bucket_ratio": BUCKET_RATIO,
@@ -190,15 +193,20 @@ def _load(rows: RequestRows, start: _Start, reduced: _Reduced, told: Told) -> Lo
     if start.tagged:
         # By tag, what seems to have begun before the first of them did not.
         inside = np.full(inside.shape, True)
-    if start.whole_seconds and math.isinf(reduced.to_s) and request.any():
+    told_hold_s = told.hold_s
+    if start.whole_seconds and request.any():
+        ended_s = groups["last_s"][request].max()
+        if 0 < reduced.to_s - ended_s <= _SECONDS_OF_DOUBT:
+            # As long as was told, but for what cannot be seen in whole seconds.
+            told_hold_s = None
         # Nor is the second in which the load ended.
-        inside = inside & (groups["last_s"] < groups["last_s"][request].max())
+        inside = inside & (groups["last_s"] < (ended_s if told_hold_s is None else reduced.to_s))
     counted = {name: values[inside] for name, values in groups.items()}
     request = counted["kind"] == "request"
     requests = int(counted["rows"][request].sum())
     if not requests:
         raise InputError(_empty_hold(rows, groups, start, told))
-    hold_s = told.hold_s
+    hold_s = told_hold_s
     if hold_s is None:
         seconds = float(counted["last_s"][request].max()) - reduced.from_s
         # N requests have N - 1 gaps between them, and the hold one for each; whole seconds are whole.
@@ -219,6 +227,8 @@ def _load(rows: RequestRows, start: _Start, reduced: _Reduced, told: Told) -> Lo
         hold_s=hold_s,
         hold_start_s=reduced.from_s,
         sub_window_s=sub_window_s,
+        # The last second of a hold may be a part of one.
+        density=min(1.0, np.unique(counted["second"][request]).size / max(1, math.floor(hold_s))),
         dropped_iterations=round(counted["total"][counted["kind"] == "dropped"].sum()),
         answers_looked_at=int(counted["rows"][graphql].sum()),
         answers_with_errors=round(counted["total"][graphql].sum()),

@@ -66,7 +66,7 @@ class FoundResults:
         """What a reader of the judgement has to know of how the results were found, one sentence each."""
         if self.results:
             counts = Counter(result.form.name for result in self.results)
-            forms = ", ".join(f"{number} of {name}" for name, number in sorted(counts.items()))
+            forms = ", ".join(f"{wording.counted(number, 'file')} of {name}" for name, number in sorted(counts.items()))
             yield f"Which run a file is of was read from its path as {self.pattern}; no run.json confirms it ({forms})."
         if self.others:
             yield f"Left out, because of neither version by their paths: {wording.named(self.others)}."

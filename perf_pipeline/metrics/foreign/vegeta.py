@@ -8,7 +8,7 @@ wrote an error beside it, such as a body that broke off.
 from collections.abc import Sequence
 from pathlib import Path
 
-from perf_pipeline.gates.run_validity import DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
+from perf_pipeline.gates.checks import DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
 from perf_pipeline.metrics.foreign.form import Form, Load, UnreadableForm, check_whole, open_plain
 from perf_pipeline.metrics.foreign.request_rows import NUMBER, RequestRows, plain_lines, read_source, reduce_requests
 from perf_pipeline.metrics.foreign.told import Told

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.gates.run_validity import ACHIEVED_RATE, DRIFT, DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
+from perf_pipeline.gates.checks import ACHIEVED_RATE, DRIFT, DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
 from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, read_text
 from perf_pipeline.metrics.foreign.hgrm import MOST_BYTES, NO_TIME_AXIS, has_spectrum, read_spectrum, without_warm_up
 from perf_pipeline.metrics.foreign.spectrum import Tick, spectrum_histogram
