@@ -5,19 +5,21 @@ import re
 import pytest
 
 from perf_pipeline.files import project_file
-from perf_pipeline.gates import drift, error_rates, evidence, intervals, repeat_agreement
+from perf_pipeline.gates import autoregression, error_rates, evidence, intervals, repeat_agreement, steps
 from tests.simulated_runs import policy
 
 PAGE = project_file("docs/method.md").read_text(encoding="utf-8")
 CODE = {
-    "drift.MOST_BATCHES": drift.MOST_BATCHES,
-    "drift.MOST_AUTOCORRELATION": drift.MOST_AUTOCORRELATION,
+    "autoregression.MOST_BATCHES": autoregression.MOST_BATCHES,
+    "autoregression.MOST_AUTOCORRELATION": autoregression.MOST_AUTOCORRELATION,
     "error_rates.DOUBT": error_rates.DOUBT,
     "evidence.PERCENTILES": len(evidence.PERCENTILES),
     "evidence.SHAPE_POINTS": evidence.SHAPE_POINTS,
     "intervals.MOST_SPLITS": intervals.MOST_SPLITS,
     "intervals.SAMPLED_SPLITS": intervals.SAMPLED_SPLITS,
     "repeat_agreement.HALVES_TO_WHOLES": repeat_agreement.HALVES_TO_WHOLES,
+    "steps.PENALTY": steps.PENALTY,
+    "steps.SHORTEST_LEVEL": steps.SHORTEST_LEVEL,
 }
 
 
@@ -47,7 +49,7 @@ def test_the_page_lists_every_constant_with_its_value() -> None:
 @pytest.mark.parametrize(
     ("sentence", "value"),
     [
-        ("averaged into at most {} batches", drift.MOST_BATCHES),
+        ("averaged into at most {} batches", autoregression.MOST_BATCHES),
         ("fewer than {} sub-windows", policy().run_validity.drift.min_sub_windows),
         ("+-ln(1.0{:.0f}) per 240 s", 100 * policy().run_validity.drift.zone),
         ("ln(1.0{:.0f}) per hold", 100 * policy().run_validity.drift.min_change),

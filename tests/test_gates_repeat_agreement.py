@@ -75,6 +75,13 @@ def test_without_halves_the_floor_alone_decides() -> None:
     assert (found.status, found.within) == ("agree", None)
 
 
+def test_without_halves_nothing_says_that_repeats_disagree() -> None:
+    samples = [replace(sample, half_shapes=np.full((2, 200), np.nan)) for sample in shifted(0, 0.1, 0, 0.1, 0, 0.1)]
+    found = agreement("client_latency", list(samples))
+    assert found.status == "too few to say"
+    assert "how far apart halves of one run lie is not known" in found.message
+
+
 def test_the_repeat_that_stands_apart_is_named_and_kept() -> None:
     found = agreement("client_latency", shifted(0.0, 0.005, 0.15, 0.01, 0.002))
     assert found.most_influential_run == "r03"

@@ -93,9 +93,12 @@ def _distributions(metric: str, samples: Sequence[LatencySample], policy: Policy
     status: AgreementStatus = "agree"
     if between > limit:
         low, _ = _spread_factors(len(samples) - 1, limits.confidence)
-        status = "disagree" if between * low > limit else "too few to say"
+        # Where halves of a run are not known, nothing says how far apart noise alone would put repeats.
+        status = "disagree" if between * low > limit and within is not None else "too few to say"
     furthest = _furthest(distances.sum(axis=1))
     message = f"repeats typically lie {_percent(between)} apart (limit {_percent(limit)})"
+    if within is None:
+        message = f"{message}; how far apart halves of one run lie is not known"
     if furthest is not None:
         rest = np.delete(np.delete(distances, furthest, axis=0), furthest, axis=1)
         message = f"{message}, without the furthest {_percent(_median_pair(rest))}"
