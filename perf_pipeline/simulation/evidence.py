@@ -6,7 +6,7 @@ is what uniform order statistics do, and only the curve bends, which it does exa
 stand for a hundred thousand requests, and a campaign of 500 runs takes a fraction of a second. Tests hold this against
 `run_directories`, where requests are drawn one by one.
 
-What is left out: sub-window levels carry sampling noise of their own, not that of the quantiles; and histograms are
+What is left out: levels over time carry sampling noise of their own, not that of the quantiles; and histograms are
 read as if the requests in a bucket lay where they are, not spread evenly over it.
 """
 
@@ -20,6 +20,7 @@ from perf_pipeline.gates.evidence import (
     METRICS,
     PERCENTILES,
     SHAPE_POINTS,
+    ClockOffset,
     ErrorSample,
     FloatArray,
     LatencySample,
@@ -55,8 +56,8 @@ def simulate(campaign: Campaign, seed: int, with_levels: bool = True) -> list[Ru
 
 def evidence(truth: Truth, with_levels: bool = True) -> list[RunEvidence]:
     """What the gates are given of runs in which this is so."""
-    sub_window_s = 10.0 if truth.campaign.hold_s >= LONG_HOLD_S else 1.0
-    window_of = (np.arange(truth.campaign.hold_s) // sub_window_s).astype(np.int64)
+    sub_window_s = 10 if truth.campaign.hold_s >= LONG_HOLD_S else 1
+    window_of = np.arange(truth.campaign.hold_s) // sub_window_s
     samples: list[dict[str, Sample]] = [{} for _ in truth.runs]
     answered = truth.requests.copy()
     for metric, errors in truth.errors.items():
@@ -68,12 +69,10 @@ def evidence(truth: Truth, with_levels: bool = True) -> list[RunEvidence]:
             answered[errors.rows] -= counts
     for metric, latency in truth.latencies.items():
         rng = generator(truth.seed, metric, measured=True)
-        measured = _measure_latency(rng, latency, answered[latency.rows], window_of, sub_window_s, with_levels)
+        measured = _measure_latency(rng, latency, answered[latency.rows], window_of, with_levels)
         for row, found in zip(latency.rows, measured, strict=True):
             samples[row] |= {metric: found[0]} | ({"service_p99": found[1]} if metric == "service_latency" else {})
-    for row, memory in zip(
-        truth.memory.rows, _measure_memory(truth, window_of, sub_window_s, with_levels), strict=True
-    ):
+    for row, memory in zip(truth.memory.rows, _measure_memory(truth, with_levels), strict=True):
         samples[row]["service_memory"] = memory
     return [_run_evidence(truth, row, found) for row, found in enumerate(samples)]
 
@@ -83,24 +82,20 @@ def _measure_latency(
     truth: LatencyTruth,
     requests: NDArray[np.int64],
     window_of: NDArray[np.int64],
-    sub_window_s: float,
     with_levels: bool,
 ) -> Iterator[tuple[LatencySample, NumberSample]]:
     """The distribution of each run, and its 99th percentile as a number."""
-    windows = int(window_of[-1]) + 1
-    number = np.arange(windows)
-    # The four kinds of sub-windows: of the first or second half, with an even or an odd number. All parts of a run that
-    # the gates compare are made of them, so that their noise adds up to that of the whole.
-    second_half, odd = number >= (windows + 1) // 2, number % 2 == 1
-    kind = 2 * second_half + odd
-    share = np.bincount(kind, minlength=4) / windows
+    windows, seconds = int(window_of[-1]) + 1, np.arange(len(window_of))
+    # The four kinds of seconds: of the first or second half, even or odd. All parts of a run that the gates compare are
+    # made of them, so that their noise adds up to that of the whole.
+    kind = 2 * (window_of >= (windows + 1) // 2) + seconds % 2
+    share = np.bincount(kind, minlength=4) / len(seconds)
     noise = _bridges(rng, requests, share)
-    parts = [_part(truth, noise, share, np.isin(kind, kinds)[window_of], kinds) for kinds in _PARTS]
+    parts = [_part(truth, noise, share, np.isin(kind, kinds), kinds) for kinds in _PARTS]
     whole, first, second, even, odds = (
         part if at is None else part[:, at] for part, at in zip(parts, (None, *[_AT_SHAPE] * 4), strict=True)
     )
-    levels = np.full((len(requests), windows), np.nan)
-    p99_levels = levels
+    levels, p99_levels = (np.full((len(requests), number), np.nan) for number in (len(seconds), windows))
     if with_levels:
         levels, p99_levels = _levels(rng, truth, requests, window_of)
     for row in range(len(requests)):
@@ -114,18 +109,18 @@ def _measure_latency(
                 half_shapes=np.stack((first[row], second[row])),
                 alternate_shapes=np.stack((even[row], odds[row])),
                 levels=levels[row],
-                sub_window_s=sub_window_s,
+                sub_window_s=1.0,
             ),
-            NumberSample(float(np.exp(log_quantiles[_P99])), p99_levels[row], sub_window_s, width),
+            NumberSample(float(np.exp(log_quantiles[_P99])), p99_levels[row], len(seconds) / windows, width),
         )
 
 
 _PARTS: tuple[tuple[int, ...], ...] = ((0, 1, 2, 3), (0, 1), (2, 3), (0, 2), (1, 3))
-"""The kinds of sub-windows in a whole hold, its first and second half, its even and odd sub-windows."""
+"""The kinds of seconds in a whole hold, its first and second half, its even and odd seconds."""
 
 
 def _bridges(rng: np.random.Generator, requests: NDArray[np.int64], share: FloatArray) -> FloatArray:
-    """(n, 4, G) noise of normal scores in each kind of sub-windows of n runs; 0 where a hold has none of a kind."""
+    """(n, 4, G) noise of normal scores in each kind of seconds of n runs; 0 where a hold has none of a kind."""
     steps = rng.standard_normal((len(requests), len(share), len(_SHARES) + 1))
     steps *= np.sqrt(np.diff(_SHARES, prepend=0.0, append=1.0))
     walk = np.cumsum(steps, axis=2)
@@ -137,7 +132,7 @@ def _bridges(rng: np.random.Generator, requests: NDArray[np.int64], share: Float
 def _part(
     truth: LatencyTruth, noise: FloatArray, share: FloatArray, seconds: NDArray[np.bool_], kinds: Sequence[int]
 ) -> FloatArray:
-    """(n, G) ln quantiles of the seconds of some kinds of sub-windows; nan where there are none."""
+    """(n, G) ln quantiles of the seconds of some kinds; nan where there are none."""
     weight = share[list(kinds)]
     if not weight.sum():
         return np.full((len(noise), len(_SHARES)), np.nan)
@@ -165,20 +160,19 @@ def _broadening(shapes: Sequence[Shape]) -> FloatArray:
 def _levels(
     rng: np.random.Generator, truth: LatencyTruth, requests: NDArray[np.int64], window_of: NDArray[np.int64]
 ) -> tuple[FloatArray, FloatArray]:
-    """(n, W) mean ln ms of each sub-window, and (n, W) its 99th percentile in ms."""
-    windows = int(window_of[-1]) + 1
-    per_window = np.maximum(requests / windows, 1.0)[:, None]
+    """(n, T) mean ln ms of each second, and (n, W) the 99th percentile of each sub-window in ms."""
     moment = np.array([moments(shape) for shape in truth.shapes]).T[..., None]
     curve_mean, tail_mean, curve_variance, tail_variance, covariance = moment
     stretch, tail = truth.stretch[:, None], truth.tail[:, None]
     mean = truth.level[:, None] + stretch * curve_mean + tail * tail_mean
     variance = stretch**2 * curve_variance + 2 * stretch * tail * covariance + tail**2 * tail_variance
-    moved = _window_means(truth.seconds, window_of)
-    size = (len(requests), windows)
-    levels = mean + moved + np.sqrt(variance / per_window) * rng.standard_normal(size)
-    p99 = _SCORES[_AT_PERCENTILES[_P99]]
-    noise = np.sqrt(0.99 * 0.01 / per_window) / _DENSITY[_AT_PERCENTILES[_P99]]
-    return levels, np.exp(truth.log_latency(p99 + noise * rng.standard_normal(size)) + moved)
+    per_second = np.maximum(requests / len(window_of), 1.0)[:, None]
+    noise = np.sqrt(variance / per_second) * rng.standard_normal((len(requests), len(window_of)))
+    in_window = np.bincount(window_of)
+    at_p99 = np.sqrt(0.99 * 0.01 / (per_second * in_window)) / _DENSITY[_AT_PERCENTILES[_P99]]
+    scores = _SCORES[_AT_PERCENTILES[_P99]] + at_p99 * rng.standard_normal((len(requests), len(in_window)))
+    p99 = np.exp(truth.log_latency(scores) + _window_means(truth.seconds, window_of))
+    return mean + truth.seconds + noise, p99
 
 
 def _window_means(seconds: FloatArray, window_of: NDArray[np.int64]) -> FloatArray:
@@ -189,19 +183,13 @@ def _window_means(seconds: FloatArray, window_of: NDArray[np.int64]) -> FloatArr
     return np.add.reduceat(seconds, starts, axis=1) / np.bincount(window_of)
 
 
-def _measure_memory(
-    truth: Truth, window_of: NDArray[np.int64], sub_window_s: float, with_levels: bool
-) -> Iterator[NumberSample]:
-    """Memory as `metrics` reads it: the median of the last third of the hold, and of each sub-window."""
+def _measure_memory(truth: Truth, with_levels: bool) -> Iterator[NumberSample]:
+    """Memory as `metrics` reads it: the median of the last third of the hold, and the value of each second."""
     values = np.exp(truth.memory.log_bytes)
-    windows = int(window_of[-1]) + 1
-    levels = np.full((len(values), windows), np.nan)
-    if with_levels:
-        for window in range(windows):
-            levels[:, window] = np.median(values[:, window_of == window], axis=1)
+    levels = values if with_levels else np.full(values.shape, np.nan)
     late = np.arange(truth.campaign.hold_s) + 0.5 >= truth.campaign.hold_s * 2 / 3
     for row, value in enumerate(np.median(values[:, late], axis=1)):
-        yield NumberSample(float(value), levels[row], sub_window_s)
+        yield NumberSample(float(value), levels[row], 1.0)
 
 
 def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunEvidence:
@@ -229,4 +217,7 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
         series_density=dict.fromkeys(scraped, incident.scrape_share),
         design=campaign.design,
         arm=run.arm,
+        counter_resets={} if incident.failure else {"service": 0, "upstream": 0},
+        clock_offset=None if incident.failure else ClockOffset(0.0, -0.05, 0.05),
+        service_digest=f"build of {run.version}",
     )

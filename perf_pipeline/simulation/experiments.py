@@ -26,6 +26,8 @@ from perf_pipeline.simulation.truth import Truth, draw_truth, log_change
 
 SCENARIOS = 50
 """Of one campaign."""
+FEW_SCENARIOS = 20
+"""Of one campaign that asks about single runs and repeats, or about peers."""
 RATE_PER_S = 500.0
 """Over a hold of 240 s: 120,000 requests a run."""
 DIFFERING_NOISE = 0.4
@@ -154,7 +156,7 @@ def worse_everywhere(seed: int, policy: Policy, change: float, run_cv: float) ->
 
 def drift(seed: int, policy: Policy, autocorrelation: float, second_sd: float, per_240_s: float = 0.0) -> Counts:
     """How often 240 levels of one second each cost a run its metric, or the run, in Gate 1."""
-    runs = simulate(Campaign(named(Scenario("s", memory=Memory()), 20)), seed, with_levels=False)
+    runs = simulate(Campaign(named(Scenario("s", memory=Memory()), FEW_SCENARIOS)), seed, with_levels=False)
     rng = np.random.default_rng([seed, 1])
     noise = draw_seconds(rng, Seconds(second_sd, autocorrelation), len(runs), 240)
     levels = np.exp(19.0 + noise + np.log1p(per_240_s) / 240 * (np.arange(240) - 119.5))
@@ -178,7 +180,7 @@ def outlier(seed: int, policy: Policy, shift: float, run_cv: float) -> Counts:
     """How often Gate 2 names the one repeat of five that is shifted, and how often the repeats are said to disagree."""
     effects = RunEffects(level=run_cv)
     scenario = Scenario("s", RATE_PER_S, {"client_latency": Latency(12.0, effects=effects)}, Memory(effects=effects))
-    scenarios = named(scenario, 20)
+    scenarios = named(scenario, FEW_SCENARIOS)
     rng = np.random.default_rng([seed, 1])
     shifts = {metric: Shift(level=float(np.log1p(shift))) for metric in ("client_latency", "service_memory")}
     odd_ones = {
@@ -213,8 +215,8 @@ def against_peers(seed: int, policy: Policy, change: float, run_cv: float, secon
     latency = Latency(12.0, effects=RunEffects(level=run_cv), seconds=Seconds(second_sd, 0.5))
     changes = {"client_latency": Shift(level=float(np.log1p(change)))}
     scenario = Scenario("s", RATE_PER_S, {"client_latency": latency}, changes=changes)
-    runs = simulate(Campaign(named(scenario, 20)), seed)
-    verdicts = _judge(runs, policy)
+    truth = draw_truth(Campaign(named(scenario, FEW_SCENARIOS)), seed)
+    runs, verdicts = evidence(truth), _verdicts(truth, policy)
     rng = np.random.default_rng([seed, 1])
     counts = {
         "perf_pipeline": _sum((float(_changed(one)), 1.0) for one in verdicts),

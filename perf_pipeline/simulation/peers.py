@@ -18,6 +18,8 @@ Side: TypeAlias = Sequence[LatencySample]
 CallsAChange: TypeAlias = Callable[[Side, Side, np.random.Generator], bool]
 
 RESAMPLES = 1000
+POINT_S = 10.0
+"""Between two points of a series that Kayenta is given."""
 _MEDIAN = SHAPE_POINTS // 2
 
 
@@ -26,9 +28,9 @@ def kayenta(baseline: Side, candidate: Side, _: np.random.Generator) -> bool:
 
     Asymptotic 98 % Mann-Whitney interval of the shift between the points of two series, with continuity correction: a
     metric is High or Low when the interval lies beyond a quarter of the Hodges-Lehmann estimate. The points are levels
-    of sub-windows, of all repeats in a row.
+    over 10 s, of all repeats in a row.
     """
-    control, experiment = (np.exp(np.concatenate([one.levels for one in side])) for side in (baseline, candidate))
+    control, experiment = (np.exp(np.concatenate([_points(one) for one in side])) for side in (baseline, candidate))
     shifts = np.sort(np.subtract.outer(experiment, control), axis=None)
     pairs = len(shifts)
     reach = ndtri(0.99) * np.sqrt(pairs * (len(control) + len(experiment) + 1) / 12) + 0.5
@@ -86,6 +88,12 @@ PEERS: Mapping[str, CallsAChange] = {
     "percentile bootstrap over runs": percentile_bootstrap,
 }
 """By name, in the order of the table."""
+
+
+def _points(one: LatencySample) -> FloatArray:
+    """(W,) mean ln latency of each 10 s."""
+    levels = round(POINT_S / one.sub_window_s)
+    return one.levels[: len(one.levels) // levels * levels].reshape(-1, levels).mean(axis=1)
 
 
 def _medians(side: Side) -> FloatArray:
