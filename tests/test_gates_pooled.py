@@ -7,7 +7,7 @@ from scipy import stats
 from perf_pipeline.gates.comparison import Comparison, not_comparable
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL, LatencySample
 from perf_pipeline.gates.findings import NegativeControl
-from perf_pipeline.gates.log_change import compare_logs
+from perf_pipeline.gates.log_change import compare_logs, measure
 from perf_pipeline.gates.pooled import judge_negative_control, pool
 from tests.simulated_runs import latency, number, policy
 
@@ -22,12 +22,12 @@ def compared(
         [latency(rng, shift=change, **how) for _ in range(runs)]  # type: ignore[arg-type]
         for change in (0.0, shift)
     ]
-    return compare_logs(scenario, metric, sides[0], sides[1], LIMITS)
+    return compare_logs(scenario, metric, measure(metric, sides[0], sides[1], LIMITS), LIMITS)
 
 
 def memory(rng: np.random.Generator, scenario: str, cv: float, shift: float = 0.0, runs: int = 5) -> Comparison:
     sides = [[number(rng, 1e8, run_cv=cv, shift=change) for _ in range(runs)] for change in (0.0, shift)]
-    return compare_logs(scenario, "service_memory", sides[0], sides[1], LIMITS)
+    return compare_logs(scenario, "service_memory", measure("service_memory", sides[0], sides[1], LIMITS), LIMITS)
 
 
 def test_scenarios_weigh_the_same_and_their_errors_add() -> None:

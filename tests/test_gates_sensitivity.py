@@ -13,7 +13,9 @@ from tests.simulated_runs import policy
 
 def spread(sd: float, runs: int, statistics: int = 1) -> Difference:
     variance = np.full(statistics, sd**2)
-    return Difference(np.zeros(statistics), variance, variance, runs, runs, np.zeros(statistics, dtype=bool))
+    return Difference(
+        np.zeros(statistics), (variance, variance), (runs, runs), np.zeros(statistics, dtype=bool), np.zeros(statistics)
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ What belongs here: what is compared with what, and what cannot be compared and w
 `log_change` (distributions and numbers) and `rate_change` (error rates).
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison, not_comparable
+from perf_pipeline.gates.comparison import Comparison, Standing, not_comparable
 from perf_pipeline.gates.environment import EnvironmentFindings
 from perf_pipeline.gates.evidence import (
     ERROR_RATES,
@@ -18,13 +21,19 @@ from perf_pipeline.gates.evidence import (
     Missing,
     NumberSample,
     RunEvidence,
-    Sample,
 )
 from perf_pipeline.gates.findings import Agreement, RunValidity
-from perf_pipeline.gates.log_change import compare_logs
+from perf_pipeline.gates.log_change import Measured, compare_logs, measure, spread_between
+from perf_pipeline.gates.looks import look_at
+from perf_pipeline.gates.moderation import Prior, Spread, fit_prior
+from perf_pipeline.gates.paired import Side, designed_in_pairs, pairs
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.rate_change import compare_rates
 from perf_pipeline.gates.samples import SampleKey, UsableSamples, metric_of
+
+Sides: TypeAlias = tuple[Side, Side]
+"""Baseline and candidate."""
+LogSample: TypeAlias = LatencySample | NumberSample
 
 
 def compare_versions(
@@ -36,48 +45,115 @@ def compare_versions(
     environments: EnvironmentFindings,
     usable: UsableSamples,
     policy: Policy,
+    earlier: Mapping[str, Sequence[Spread]] = MappingProxyType({}),
 ) -> tuple[Comparison, ...]:
-    """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order."""
+    """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order.
+
+    `earlier` holds, by metric, the spreads that earlier campaigns of the same plan found; they only say how large noise
+    usually is.
+    """
     found = {finding.run_id: finding for finding in validity}
     agreed = {(one.version, one.scenario, one.metric): one for one in agreement}
-    by_scenario: dict[str, list[RunEvidence]] = {}
-    for run in runs:
-        by_scenario.setdefault(run.scenario, []).append(run)
-    questions = [(scenario, metric) for scenario in sorted(by_scenario) for metric in METRICS]
-    sides = {
-        (scenario, metric): [usable.get((version, scenario, metric), ()) for version in (baseline, candidate)]
-        for scenario, metric in questions
-    }
+    by_scenario = scenarios_of(runs)
+    tail = (1 - policy.change.confidence) / 2
+    looks = {name: look_at(members, policy.change.looks.spending, tail) for name, members in by_scenario.items()}
+    paired = {name for name, members in by_scenario.items() if designed_in_pairs(members, policy)}
+    sides: dict[tuple[str, str], Sides] = {}
     refusals: dict[tuple[str, str], Comparison] = {}
-    for scenario, metric in questions:
+    for scenario, metric in itertools.product(by_scenario, METRICS):
+        members = by_scenario[scenario]
         keys = (baseline, scenario, metric), (candidate, scenario, metric)
-        of_sides = sides[scenario, metric]
-        reason, absent = _without_source(by_scenario[scenario], metric)
-        reason = (
-            reason
-            or environments.apart.get(scenario)
-            or _too_few_runs(by_scenario[scenario], keys, of_sides, found, policy)
-            or _disagreement([agreed[key] for key in keys if key in agreed], policy)
-        )
+        both = usable.get(keys[0], ()), usable.get(keys[1], ())
+        reason, absent = _without_source(members, metric)
+        reason = reason or environments.apart.get(scenario)
+        lacking = None if reason else _too_few_runs(members, keys, both, found, policy)
+        if not reason and not lacking and scenario in paired and metric not in ERROR_RATES:
+            both = pairs(*both, {run.run_id: run.block for run in members})
+            lacking = _too_few_pairs(len(both[0]), policy)
+        reason = reason or lacking or _disagreement([agreed[key] for key in keys if key in agreed], policy)
         if reason:
-            repeats = len(of_sides[0]), len(of_sides[1])
-            refusals[scenario, metric] = not_comparable(scenario, metric, reason, repeats, absent)
-    comparable = len(questions) - len(refusals)
+            repeats = len(both[0]), len(both[1])
+            refusals[scenario, metric] = not_comparable(
+                scenario, metric, reason, repeats, absent=absent, open_to_repeats=reason == lacking
+            )
+        else:
+            sides[scenario, metric] = both
+    measured = {
+        (scenario, metric): measure(metric, _logs(both[0]), _logs(both[1]), policy, scenario in paired)
+        for (scenario, metric), both in sides.items()
+        if metric not in ERROR_RATES
+    }
+    priors = _priors(measured, earlier, policy)
+
+    def compare(scenario: str, metric: str) -> Comparison:
+        in_pairs = scenario in paired and metric not in ERROR_RATES
+        standing = Standing(len(sides), looks[scenario], priors.get(metric), in_pairs)
+        if metric in ERROR_RATES:
+            counts = [
+                [sample for _, sample in side if isinstance(sample, ErrorSample)] for side in sides[scenario, metric]
+            ]
+            return compare_rates(scenario, metric, counts[0], counts[1], policy, standing)
+        return compare_logs(scenario, metric, measured[scenario, metric], policy, standing)
+
     return tuple(
-        refusals.get(question) or _compare(*question, sides[question], policy, comparable) for question in questions
+        refusals.get((scenario, metric)) or compare(scenario, metric)
+        for scenario, metric in itertools.product(by_scenario, METRICS)
     )
 
 
-def _compare(
-    scenario: str, metric: str, sides: Sequence[Sequence[tuple[str, Sample]]], policy: Policy, comparisons: int
-) -> Comparison:
-    """Compare the samples of two sides by their kind; Gate 1 has seen to it that a metric has one kind."""
-    samples = [[sample for _, sample in side] for side in sides]
-    if metric in ERROR_RATES:
-        counts = [[sample for sample in side if isinstance(sample, ErrorSample)] for side in samples]
-        return compare_rates(scenario, metric, counts[0], counts[1], policy, comparisons)
-    logs = [[sample for sample in side if isinstance(sample, LatencySample | NumberSample)] for side in samples]
-    return compare_logs(scenario, metric, logs[0], logs[1], policy, comparisons)
+def spreads_of(
+    runs: Sequence[RunEvidence], versions: Sequence[str], usable: UsableSamples, policy: Policy
+) -> dict[str, list[Spread]]:
+    """By metric, how much the runs of each scenario vary in a campaign that is not judged: what `earlier` asks for.
+
+    Where the design asks for pairs, these are the first two versions; otherwise every version has a spread of its own,
+    and they are taken together.
+    """
+    spreads: dict[str, list[Spread]] = {}
+    for scenario, members in scenarios_of(runs).items():
+        for metric in (metric for metric in METRICS if metric not in ERROR_RATES):
+            sides = [side for version in versions if len(side := usable.get((version, scenario, metric), ())) > 1]
+            paired = designed_in_pairs(members, policy) and len(sides) > 1
+            if paired:
+                sides = list(pairs(sides[0], sides[1], {run.run_id: run.block for run in members}))
+            if sides and min(map(len, sides)) > 1:
+                spreads.setdefault(metric, []).append(
+                    spread_between(metric, [_logs(side) for side in sides], policy, paired)
+                )
+    return spreads
+
+
+def scenarios_of(runs: Sequence[RunEvidence]) -> dict[str, list[RunEvidence]]:
+    """The runs of each scenario, scenarios by name."""
+    by_scenario: dict[str, list[RunEvidence]] = {}
+    for run in sorted(runs, key=lambda run: run.scenario):
+        by_scenario.setdefault(run.scenario, []).append(run)
+    return by_scenario
+
+
+def _priors(
+    measured: Mapping[tuple[str, str], Measured], earlier: Mapping[str, Sequence[Spread]], policy: Policy
+) -> dict[str, Prior]:
+    """The prior of each metric that enough scenarios, now or earlier, say something about."""
+    limits = policy.change.moderation
+    if not limits.enabled:
+        return {}
+    spreads: dict[str, list[Spread]] = {}
+    for (_, metric), one in measured.items():
+        spreads.setdefault(metric, list(earlier.get(metric, ()))).append(one.spread)
+    return {metric: fit_prior(some) for metric, some in spreads.items() if len(some) >= limits.min_scenarios}
+
+
+def _logs(side: Side) -> list[LogSample]:
+    """The samples that have logarithms; Gate 1 has seen to it that a metric has one kind."""
+    return [sample for _, sample in side if isinstance(sample, LatencySample | NumberSample)]
+
+
+def _too_few_pairs(number: int, policy: Policy) -> str | None:
+    needed = policy.change.min_runs_per_side
+    if number >= needed:
+        return None
+    return f"{wording.counted(number, 'block')} with a usable run of each version, {needed} are needed to compare pairs"
 
 
 def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | None, bool]:
@@ -90,7 +166,7 @@ def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | 
 def _too_few_runs(
     members: Sequence[RunEvidence],
     keys: Sequence[SampleKey],
-    sides: Sequence[Sequence[tuple[str, Sample]]],
+    sides: Sides,
     found: Mapping[str, RunValidity],
     policy: Policy,
 ) -> str | None:

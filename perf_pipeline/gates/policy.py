@@ -28,6 +28,9 @@ OnRun: TypeAlias = Literal["set aside", "keep"]
 OnMetric: TypeAlias = Literal["set aside", "drop metric", "keep"]
 """What a check of one metric does: set the whole run aside, leave that metric of it out, or nothing."""
 
+Spending: TypeAlias = Literal["pocock", "obrien-fleming"]
+"""How looks share the probability of error: nearly alike, or hardly any of it before the last."""
+
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
 
@@ -209,6 +212,22 @@ class RepeatAgreementLimits(_Limits):
     on_too_few_to_say: Literal["compare", "not comparable"]
 
 
+class ModerationLimits(_Limits):
+    """Gate 3: do the scenarios of a metric lend each other what they know about noise?"""
+
+    enabled: bool
+    min_scenarios: int = Field(ge=2, description="with fewer scenarios every one stands for itself")
+    guard_quantile: Confidence = Field(
+        description="quantile of F beyond which a scenario counts as noisier than the others and stands for itself"
+    )
+
+
+class LookLimits(_Limits):
+    """Gate 3: how several looks, planned beforehand, share the probability of error."""
+
+    spending: Spending
+
+
 class ChangeLimits(_Limits):
     """Gate 3: did the version change?"""
 
@@ -220,6 +239,9 @@ class ChangeLimits(_Limits):
         description="probability that a campaign in which nothing changed has no regression and no improvement"
     )
     min_runs_per_side: int = Field(ge=2, description="valid runs that each side needs")
+    moderation: ModerationLimits
+    paired: Literal["when designed", "never"] = Field(description="whether runs of one block are compared as pairs")
+    looks: LookLimits
     noise_floor: Share = Field(description="smallest run-to-run standard deviation that is believed, ratio")
     power: Confidence = Field(description="probability that the smallest detectable change is found")
     max_repeats_named: int = Field(ge=2, description="more repeats than this are never proposed")
