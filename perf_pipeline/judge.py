@@ -20,7 +20,8 @@ from perf_pipeline.gates.wording import counted
 from perf_pipeline.lab.run_directory import find_runs
 from perf_pipeline.metrics.extract import MetricTables, evidence, extract_runs, read_metrics
 from perf_pipeline.metrics.foreign.results import find_results
-from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told
+from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told, told_in_vain
+from perf_pipeline.metrics.measured_run import RUN_DIRECTORY
 from perf_pipeline.plan import Plan, split_comparison_key
 from perf_pipeline.storage import ObjectStore
 from perf_pipeline.yaml_model import parse_yaml_model
@@ -62,15 +63,7 @@ def judge_tables(tables: MetricTables, baseline: str, candidate: str, policy: Po
 
     Raises InputError when one of the versions was not measured.
     """
-    present = sorted(set(tables.run["version"].to_pylist()))
-    problems = [
-        Problem(side, f"no run is of version {version}", f"the runs are of {', '.join(present)}")
-        for side, version in (("--baseline", baseline), ("--candidate", candidate))
-        if version not in present
-    ]
-    if not problems and baseline == candidate:
-        problems.append(Problem("--candidate", f"{candidate} is also the baseline", "name two different versions"))
-    if problems:
+    if problems := list(_unmeasured(tables, baseline, candidate)):
         raise InputError(problems)
     judgement = judge(evidence(tables), baseline, candidate, policy)
     return replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
@@ -90,15 +83,52 @@ def judge_folder(
     Runs of other versions may stand in the same folder; they are on neither side. Raises InputError with every problem
     of every run at once.
     """
-    found = find_results(folder, (baseline, candidate), told, pattern)
-    try:
-        tables = extract_runs([*find_runs(folder, found.files), *found.results])
-        judgement = judge_tables(tables, baseline, candidate, policy)
-    except InputError as error:
-        # What is missing may be there in a form that cannot be judged.
-        raise InputError([*error.problems, *found.unreadable]) from error
-    judgement = replace(judgement, notes=(*judgement.notes, *found.notes()))
+    tables, notes = read_folder(folder, (baseline, candidate), told, pattern)
+    judgement = judge_tables(tables, baseline, candidate, policy)
+    judgement = replace(judgement, notes=(*judgement.notes, *notes))
     return Judged(judgement, policy, facts_of(tables.run, policy))
+
+
+def read_folder(
+    folder: Path, versions: tuple[str, str], told: Told = NOTHING_TOLD, pattern: str | None = None
+) -> tuple[MetricTables, tuple[str, ...]]:
+    """The measured runs below a folder, and what a reader has to know of how they were found, one sentence each.
+
+    `versions` are the baseline and the candidate, `told` and `pattern` as for `judge_folder`. Raises InputError with
+    every problem of every run at once, and when one of the versions was not measured.
+    """
+    found = find_results(folder, versions, told, pattern)
+    problems = list(found.problems)
+    runs: list[Path] = []
+    try:
+        runs = find_runs(folder, found.files)
+    except InputError as error:
+        problems += error.problems
+    try:
+        tables = extract_runs([*runs, *found.results])
+    except InputError as error:
+        problems += error.problems
+    if not problems:
+        of_others = pc.not_equal(tables.run["source"], RUN_DIRECTORY)
+        problems += told_in_vain(told, set(tables.run.filter(of_others)["scenario"].to_pylist()))
+        problems += _unmeasured(tables, *versions)
+    if problems:
+        # What is missing may be there in a form that cannot be judged.
+        raise InputError([*problems, *found.unreadable])
+    return tables, tuple(found.notes())
+
+
+def _unmeasured(tables: MetricTables, baseline: str, candidate: str) -> Iterator[Problem]:
+    """The versions of a comparison that no run is of."""
+    present = sorted(set(tables.run["version"].to_pylist()))
+    missing = [
+        Problem(side, f"no run is of version {version}", f"the runs are of {', '.join(present)}")
+        for side, version in (("--baseline", baseline), ("--candidate", candidate))
+        if version not in present
+    ]
+    yield from missing
+    if not missing and baseline == candidate:
+        yield Problem("--candidate", f"{candidate} is also the baseline", "name two different versions")
 
 
 def _remarks(run: pa.Table) -> Iterator[str]:

@@ -171,7 +171,7 @@ def test_the_report_says_where_the_runs_come_from_and_how_to_judge_them_again(tm
         (["--rate", "fast"], "--rate: 'fast' is no rate"),
         (["--warmup", "soon", "--hold", "0"], "--hold: '0' is no length of time"),
         (["--pattern", "{name}"], "{name} is not known"),
-        (["--pattern", "{version}/x/{repeat}"], "fits none of the 8 result files"),
+        (["--pattern", "{version}/x/{repeat}"], "fits none of 8 result files"),
         (["--warmup", "1h"], "holds no request of the hold"),
     ],
 )
@@ -179,6 +179,38 @@ def test_a_wrong_option_is_refused(options: list[str], message: str) -> None:
     result = run(FIXTURES / "vegeta-csv", "--baseline", "1.0.0", "--candidate", "2.0.0", *options)
     assert result.exit_code == 2
     assert message in result.output and "->" in result.output and "Traceback" not in result.output
+
+
+def test_every_problem_comes_at_once(tmp_path: Path) -> None:
+    """An empty file, one that is cut off, two of the same run, and a run directory whose record is broken."""
+    shutil.copytree(FIXTURES / "hlog", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "1.0.0" / "2.hlog").write_bytes(b"")
+    cut = tmp_path / "2.0.0" / "3.hlog"
+    cut.write_bytes(cut.read_bytes()[:-9])
+    shutil.copy(FIXTURES / "hlog" / "2.0.0" / "1.hlog", tmp_path / "2.0.0" / "run-1.hlog")
+    (write_run(tmp_path, "1.0.0-all-r09") / "run.json").write_text("{")
+    result = run(tmp_path, "--baseline", "1.0.0", "--candidate", "2.0.0", "--rate", "40")
+    assert result.exit_code == 2
+    for words in ("2.hlog: is empty", "3.hlog: is cut off", "repeat 1, as is 2.0.0/1.hlog", "r09/run.json"):
+        assert words in result.output
+
+
+@pytest.mark.parametrize("option", [["--rate", "brwose=40"], ["--rate", "40", "--rate", "cart=5"]])
+def test_a_rate_of_a_scenario_that_is_not_there_is_a_slip(option: list[str]) -> None:
+    result = run(FIXTURES / "vegeta-json", "--baseline", "1.0.0", "--candidate", "2.0.0", *option)
+    assert result.exit_code == 2 and "there are no results of scenario" in result.output
+    assert "there are results of browse" in result.output
+
+
+def test_what_is_told_of_run_directories_is_refused_as_they_say_it_themselves(tmp_path: Path) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        write_run(tmp_path, f"{version}-all-r01")
+    sides = ("--baseline", "1.0.0", "--candidate", "2.0.0")
+    result = run(tmp_path, *sides, "--warmup", "30s", "--rate", "20")
+    assert result.exit_code == 2
+    assert "--warmup: is for results of other load generators" in result.output and "--rate: is for" in result.output
+    assert run(tmp_path, *sides, "--pattern", "{version}/{repeat}").exit_code == 2
+    assert run(tmp_path, *sides).exit_code == 0
 
 
 def test_a_version_that_is_there_in_an_unreadable_form_only_is_explained(tmp_path: Path) -> None:

@@ -289,6 +289,14 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines))
     with pytest.raises(InputError, match=r"k6\.json:8: is no JSON"):
         only(path, Told(warmup_s=0))
+    lines[7] = lines[6][: len(lines[6]) // 2] + b"\n"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(InputError, match=r"k6\.json:8: is no JSON"):
+        only(path, Told(warmup_s=0))
+    lines[7] = b"\x1b[31m\0\n"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(InputError, match="is no JSON: \N{REPLACEMENT CHARACTER}"):
+        only(path, Told(warmup_s=0))
     lines[7] = b"panic: runtime error\n"
     path.write_bytes(b"".join(lines))
     with pytest.raises(InputError, match=r"k6\.json:8: is no JSON: panic"):
@@ -304,15 +312,33 @@ def test_a_warm_up_longer_than_the_load_leaves_no_hold(tmp_path: Path, ending: s
 def test_a_csv_without_a_needed_column_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "k6.csv"
     path.write_bytes(k6_csv(rows_of(1), ["metric_name", "timestamp", "metric_value", "scenario"]))
-    with pytest.raises(InputError, match="lacks the columns status"):
+    with pytest.raises(InputError, match="lacks 1 column: status; it has metric_name, timestamp"):
+        only(path, Told())
+    path.write_bytes(k6_csv(rows_of(1), [*COLUMNS, "status"]))
+    with pytest.raises(InputError, match="has twice: status"):
         only(path, Told())
 
 
-def test_gzip_by_another_name_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "k6.csv"
-    path.write_bytes(gzip.compress(k6_csv(rows_of(1))))
-    with pytest.raises(InputError, match="is a gzip file by another name"):
-        only(path, Told())
+@pytest.mark.parametrize("ending", [".json", ".csv"])
+def test_a_file_is_packed_or_not_whatever_its_name_says(tmp_path: Path, ending: str) -> None:
+    plain, packed = (write(tmp_path, rows_of(20), ending + more) for more in ("", ".gz"))
+    expected = only(plain, Told(warmup_s=0)).requests
+    text = plain.read_bytes()
+    plain.write_bytes(packed.read_bytes())
+    packed.write_bytes(b"\xef\xbb\xbf" + text)
+    assert only(plain, Told(warmup_s=0)).requests == only(packed, Told(warmup_s=0)).requests == expected
+
+
+@pytest.mark.parametrize("ending", [".json.gz", ".csv.gz"])
+def test_a_packed_file_that_is_damaged_is_refused_even_where_it_can_be_read(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path, rows_of(20), ending)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8] + bytes(8))
+    with pytest.raises(InputError, match="is a damaged gzip file: CRC check failed"):
+        only(path, Told(warmup_s=0))
+    path.write_bytes(gzip.compress(gzip.decompress(whole)[:-3]))
+    with pytest.raises(InputError, match=r"is cut off: \d+ lines can be read"):
+        only(path, Told(warmup_s=0))
 
 
 def test_a_summary_is_known_and_of_no_use() -> None:

@@ -36,6 +36,8 @@ from perf_pipeline.plan import GaugeSource, HistogramSource
 
 LONG_HOLD_S = 120
 """From this length on a hold is cut into sub-windows of 10 s, and of 1 s below it."""
+RUN_DIRECTORY = "run directory"
+"""Source of the runs that have a run.json."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class MeasuredRun:
     throttled_share: float | None = None
     not_measured: dict[str, str] = field(default_factory=dict)
     """By check of Gate 1 that the run's files cannot answer: why."""
-    source: str = "run directory"
+    source: str = RUN_DIRECTORY
     """What the run was read from."""
     remarks: tuple[str, ...] = ()
     """What a reader has to know of how it was read, one sentence each."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.checks import DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
-from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, check_whole, plain_text_lines
+from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, check_whole, plain_text_lines, shown
 from perf_pipeline.metrics.foreign.hdr_encoding import Buckets, EncodingError, HdrCounts, decode
 from perf_pipeline.metrics.foreign.told import UNITS_PER_MS, Told
 from perf_pipeline.metrics.foreign.windows import sub_windows
@@ -85,7 +85,7 @@ def _intervals(path: Path) -> Iterator[tuple[str, _Interval]]:
             histogram = decode(base64.b64decode(found[5], validate=True))
         except (EncodingError, binascii.Error, ValueError) as error:
             what = str(error) if isinstance(error, EncodingError) else f"cannot be read: {error}"
-            problems.append(Problem(f"{path}:{number}", f"{what}: {line[:60]}", MAKE_AGAIN))
+            problems.append(Problem(f"{path}:{number}", f"{what}: {shown(line)}", MAKE_AGAIN))
             if len(problems) == _MOST_PROBLEMS:
                 break
             continue

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.checks import ACHIEVED_RATE, DRIFT, DROPPED_ITERATIONS, ENVIRONMENT, THROTTLING
-from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, read_text
+from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Form, Load, read_text, shown
 from perf_pipeline.metrics.foreign.spectrum import Tick, spectrum_histogram
 from perf_pipeline.metrics.foreign.told import UNITS_PER_MS, Told
 from perf_pipeline.metrics.histogram import WindowedHistogram
@@ -73,7 +73,7 @@ def read_spectrum(
             break
     if end < len(lines) - 1 and not lines[end].startswith(("#", "-")) and not (rows and float(rows[-1][3]) >= 1):
         raise InputError(
-            Problem(f"{path}:{end + 1}", f"is no row of a spectrum: {lines[end].strip()[:60]}", MAKE_AGAIN)
+            Problem(f"{path}:{end + 1}", f"is no row of a spectrum: {shown(lines[end].strip())}", MAKE_AGAIN)
         )
     closing = _SUB_BUCKETS.search("\n".join(lines[end : end + _CLOSING_LINES]))
     sub_buckets = int(closing[1]) if closing else None

@@ -5,16 +5,17 @@ is, is read by `k6_samples`. Requests are the samples of `http_req_duration`, ea
 an answer (status 0) or with a status from 400 on.
 """
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.gates import wording
 from perf_pipeline.gates.checks import ENVIRONMENT, THROTTLING
-from perf_pipeline.metrics.foreign.form import Form, Load, UnreadableForm, check_whole, is_gzip
+from perf_pipeline.metrics.foreign.form import Form, Load, UnreadableForm, check_whole, open_plain, shown
 from perf_pipeline.metrics.foreign.request_rows import NUMBER, RequestRows, plain_lines, read_source, reduce_requests
 from perf_pipeline.metrics.foreign.told import Told
-from perf_pipeline.metrics.recorded_csv import read_header
 
 _KINDS = {"http_req_duration": "request", "dropped_iterations": "dropped", "graphql_errors": "graphql"}
 _NEEDED = ("metric_name", "timestamp", "metric_value", "status")
@@ -42,9 +43,8 @@ _SAMPLES = """
 
 def read_k6_csv(path: Path, told: Told) -> Sequence[Load]:
     """The one load of k6's CSV output."""
-    if is_gzip(path) and path.suffix != ".gz":
-        raise InputError(Problem(str(path), "is a gzip file by another name", f"rename it to {path.name}.gz"))
-    header = read_header(path, _NEEDED)
+    check_whole(path)
+    header = _header(path)
     tag = "scenario" if "scenario" in header else "NULL"
     if "extra_tags" in header:
         # The script's own tag, where the system tag is switched off: k=v&k=v, unescaped.
@@ -56,6 +56,21 @@ def read_k6_csv(path: Path, told: Told) -> Sequence[Load]:
     """  # noqa: S608  constants of this module
     parameters = {"path": str(path), "columns": dict.fromkeys(header, "VARCHAR")}
     return [reduce_requests(RequestRows(path, _SAMPLES.replace("ROWS", rows), False, parameters=parameters), told)]
+
+
+def _header(path: Path) -> list[str]:
+    """The names of the columns. Raises InputError when one is missing that is needed, or stands there twice."""
+    with open_plain(path) as file:
+        header = next(csv.reader([file.readline().decode("utf-8-sig", "replace")]), [])
+    problems = []
+    if missing := [name for name in _NEEDED if name not in header]:
+        what = f"lacks {wording.counted(len(missing), 'column')}: {', '.join(missing)}; it has {', '.join(header)}"
+        problems.append(Problem(f"{path}:1", shown(what, 300), "let k6 write them: it leaves out no column by default"))
+    if doubled := sorted({name for name in header if header.count(name) > 1}):
+        problems.append(Problem(f"{path}:1", f"has twice: {', '.join(doubled)}", "keep one of them"))
+    if problems:
+        raise InputError(problems)
+    return header
 
 
 def read_k6_json(path: Path, told: Told) -> Sequence[Load]:
@@ -77,7 +92,8 @@ def read_k6_json(path: Path, told: Told) -> Sequence[Load]:
               FROM (SELECT {NUMBER} AS number, line FROM {lines})
               -- A line that is neither sample nor definition is no JSON, and is looked at to say so.
               WHERE CASE WHEN starts_with(line, '{prefix}') THEN {begins}
-                         ELSE {holds} OR NOT starts_with(line, '{{"') END)
+                         ELSE {holds} OR NOT starts_with(line, '{{"') END
+                    OR NOT ends_with(line, '}}'))
         WHERE found[2] = 'Point'
     """  # noqa: S608  constants of this module
     query = _SAMPLES.replace("ROWS", rows)
@@ -85,7 +101,7 @@ def read_k6_json(path: Path, told: Told) -> Sequence[Load]:
 
 
 def _is_csv(head: bytes) -> bool:
-    header = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    header = head.split(b"\n", 1)[0]
     return b"metric_name" in header and b"metric_value" in header
 
 

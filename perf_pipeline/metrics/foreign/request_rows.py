@@ -33,7 +33,8 @@ import duckdb
 import numpy as np
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Load, cut_off, is_gzip
+from perf_pipeline.gates import wording
+from perf_pipeline.metrics.foreign.form import MAKE_AGAIN, Load, is_gzip, shown
 from perf_pipeline.metrics.foreign.told import Told
 from perf_pipeline.metrics.foreign.windows import sub_windows
 from perf_pipeline.metrics.histogram import BUCKET_RATIO, SMALLEST_MS, bucket_edges_ms, window_histogram
@@ -273,10 +274,9 @@ def _invalid_row(rows: RequestRows, database: duckdb.DuckDBPyConnection, measure
         f"SELECT number, shown FROM ({rows.sql(numbered=True)}) WHERE NOT valid AND ({measured}) LIMIT 1",  # noqa: S608  as above
         rows.parameters,
     ).fetchone()
-    number, shown = found or ("?", "")
-    return Problem(
-        f"{rows.path}: row {number}", f"cannot be read: {shown[:300]}; {count} such rows in the file", MAKE_AGAIN
-    )
+    number, row = found or ("?", "")
+    what = f"cannot be read: {shown(row, 300)}; {wording.counted(count, 'such row')} in the file"
+    return Problem(f"{rows.path}: row {number}", what, MAKE_AGAIN)
 
 
 @contextmanager
@@ -286,27 +286,33 @@ def _problems_of(rows: RequestRows, database: duckdb.DuckDBPyConnection) -> Iter
         yield
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException) as error:
         text = str(error)
-        if "Unexpected end of GZIP stream" in text or "miniz" in text:
-            what = "is cut off: the gzip file ends in the middle"
-            raise InputError(Problem(str(rows.path), what, MAKE_AGAIN)) from error
         if rows.lines and "JSON" in text:
             raise InputError(_no_json(rows, database)) from error
         line = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"{rows.path}:{line[1]}" if line else str(rows.path)
-        what = "cannot be read: " + " ".join(text.partition("Possible")[0].split())[:300]
-        raise InputError(Problem(where, what, MAKE_AGAIN)) from error
+        raise InputError(Problem(where, _what_duckdb_found(text), MAKE_AGAIN)) from error
+
+
+def _what_duckdb_found(text: str) -> str:
+    """What DuckDB says of a line, in the words of this project where it is one of the usual findings."""
+    line = found[1] if (found := re.search(r"Original Line: (.*)", text)) else ""
+    if "Invalid unicode" in text:
+        return f"is not UTF-8: {shown(line, 100)}"
+    if columns := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text):
+        return f"has {columns[2]} columns instead of {columns[1]}: {shown(line, 100)}"
+    if "invalid state" in text:
+        return "cannot be read as lines of text: quotes that never end, or ends of lines of two kinds"
+    return f"cannot be read: {shown(' '.join(text.partition('Possible')[0].split()), 300)}"
 
 
 def _no_json(rows: RequestRows, database: duckdb.DuckDBPyConnection) -> Problem:
-    """The first line that is no JSON; it is the last one of a file that is cut off."""
+    """The first line that is no JSON."""
     found = database.execute(
         f"""
-        WITH numbered AS (SELECT row_number() OVER () AS number, line FROM {rows.lines})
-        SELECT number, line, (SELECT count(*) FROM numbered) AS lines FROM numbered WHERE NOT json_valid(line) LIMIT 1
+        SELECT number, line FROM (SELECT row_number() OVER () AS number, line FROM {rows.lines})
+        WHERE NOT json_valid(line) LIMIT 1
         """,  # noqa: S608  SQL of the forms
         rows.parameters,
     ).fetchone()
-    number, line, lines = found or (0, "", 0)
-    if number == lines:
-        return cut_off(rows.path, lines - 1)
-    return Problem(f"{rows.path}:{number}", f"is no JSON: {line[:100]}", MAKE_AGAIN)
+    number, line = found or ("?", "")
+    return Problem(f"{rows.path}:{number}", f"is no JSON: {shown(line, 100)}", MAKE_AGAIN)

@@ -4,6 +4,7 @@ What belongs here: the forms that are known, finding their files in a folder, te
 their paths, and measuring one. A form is told by what is in a file, never by its name.
 """
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -61,6 +62,8 @@ class FoundResults:
     """Files of forms that cannot be judged, with what to do."""
     files: tuple[Path, ...] = ()
     """The files that need no run.json."""
+    problems: tuple[Problem, ...] = ()
+    """What has to be put right first: damaged files, and files that are of the same run."""
 
     def notes(self) -> Iterator[str]:
         """What a reader of the judgement has to know of how the results were found, one sentence each."""
@@ -79,25 +82,24 @@ def find_results(folder: Path, versions: Sequence[str], told: Told, pattern: str
 
     `versions` are those of the comparison; files of other versions are named and left out. Without a pattern the paths
     are read by the first of the usual layouts that fits them all. Raises InputError when it cannot be told which run a
-    file is of, when two files are of one run, and when a pattern was given that is wrong or fits no file.
+    file is of, and when a pattern was given that is wrong or fits no file.
     """
     layout = None if pattern is None else Layout(pattern, versions)
-    forms, unreadable = _recognise(folder)
+    forms, unreadable, damaged = _recognise(folder)
     if layout is None:
         if not any(names_a_version(path, versions) for path in forms) and any(folder.rglob(RECORD_NAME)):
             # Among run directories, a result that has to do with neither version is somebody's note.
-            return FoundResults((), others=tuple(map(str, forms)), unreadable=tuple(unreadable))
+            return FoundResults((), others=tuple(map(str, forms)), unreadable=unreadable, problems=damaged)
         if not forms:
-            return FoundResults((), unreadable=tuple(unreadable))
+            return FoundResults((), unreadable=unreadable)
         layout = tell_layout(list(forms), versions)
     places = {path: layout.place(path) for path in forms}
     placed = {path: place for path, place in places.items() if place is not None and place.version in versions}
-    if pattern is not None and forms and not any(places.values()):
-        shown = ", ".join(map(str, list(forms)[:3]))
-        what = f"{pattern!r} fits none of the {len(forms)} result files in {folder}, such as {shown}"
+    if pattern is not None and not any(places.values()) and (forms or not unreadable):
+        such = f", such as {wording.named(map(str, forms))}" if forms else ""
+        what = f"{pattern!r} fits none of {wording.counted(len(forms), 'result file')} in {folder}{such}"
         raise InputError(Problem("--pattern", what, "the pattern begins below RUNS, and goes to a file or a folder"))
     repeats = _repeats(placed)
-    _check_distinct(folder, placed, repeats)
     results = tuple(
         ForeignResult(
             path=folder / path,
@@ -115,7 +117,8 @@ def find_results(folder: Path, versions: Sequence[str], told: Told, pattern: str
     # k6 output among run directories needs a run.json unless a pattern says what it is: it lost its own.
     lost = pattern is None and any(folder.rglob(RECORD_NAME))
     files = () if lost else tuple(folder / path for path in forms)
-    return FoundResults(results, layout.pattern, others, tuple(unreadable), files)
+    problems = (*damaged, *_of_one_run(folder, placed, repeats))
+    return FoundResults(results, layout.pattern, others, unreadable, files, problems)
 
 
 def measure_result(result: ForeignResult) -> list[MeasuredRun]:
@@ -140,14 +143,14 @@ def measure_result(result: ForeignResult) -> list[MeasuredRun]:
     return runs
 
 
-def _recognise(folder: Path) -> tuple[dict[PurePosixPath, Form], list[Problem]]:
-    """The forms of the results in a folder by their paths in it, and the files whose forms cannot be judged.
+def _recognise(folder: Path) -> tuple[dict[PurePosixPath, Form], tuple[Problem, ...], tuple[Problem, ...]]:
+    """The forms of the results in a folder by their paths in it, the files of forms without use, and the damaged ones.
 
-    Raises InputError for a file that is named like a result and is none: it is an empty or a damaged one.
+    A file that is named like a result and is none is an empty or a damaged one.
     """
     forms: dict[PurePosixPath, Form] = {}
     unreadable: list[Problem] = []
-    unknown: list[tuple[Path, bool]] = []
+    unknown: dict[Path, bytes] = {}
     for path in _files(folder):
         head = head_of(path)
         if form := next((form for form in FORMS if form.recognises(head)), None):
@@ -155,18 +158,22 @@ def _recognise(folder: Path) -> tuple[dict[PurePosixPath, Form], list[Problem]]:
         elif hopeless := next((form for form in UNREADABLE_FORMS if form.recognises(head)), None):
             unreadable.append(Problem(str(path), f"is {hopeless.name}", hopeless.remedy))
         else:
-            unknown.append((path, not head))
+            unknown[path] = head
     named = {_blank(path.name) for path in forms}
-    if damaged := [(path, empty) for path, empty in unknown if _blank(path.name) in named]:
-        raise InputError(
-            Problem(
-                str(path),
-                "is empty" if empty else "begins like no known form of result",
-                f"{MAKE_AGAIN}; {DOCUMENTATION}",
-            )
-            for path, empty in damaged
-        )
-    return forms, unreadable
+    damaged = (
+        Problem(str(path), _why_unknown(head), f"{MAKE_AGAIN}; {DOCUMENTATION}")
+        for path, head in unknown.items()
+        if _blank(path.name) in named
+    )
+    return forms, tuple(unreadable), tuple(damaged)
+
+
+def _why_unknown(head: bytes) -> str:
+    if not head:
+        return "is empty"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "is in UTF-16, as PowerShell writes what it redirects, and not in UTF-8"
+    return "begins like no known form of result"
 
 
 def _blank(name: str) -> str:
@@ -196,10 +203,11 @@ def _repeats(places: dict[PurePosixPath, Place]) -> dict[PurePosixPath, int]:
     return repeats
 
 
-def _check_distinct(folder: Path, places: dict[PurePosixPath, Place], repeats: dict[PurePosixPath, int]) -> None:
-    """Raise InputError when two files are of one run."""
+def _of_one_run(
+    folder: Path, places: dict[PurePosixPath, Place], repeats: dict[PurePosixPath, int]
+) -> Iterator[Problem]:
+    """The files that are of the same run as another one."""
     first: dict[tuple[str, str, int], PurePosixPath] = {}
-    problems = []
     for path, place in places.items():
         other = first.setdefault((place.version, place.scenario, repeats[path]), path)
         if other != path:
@@ -207,6 +215,4 @@ def _check_distinct(folder: Path, places: dict[PurePosixPath, Place], repeats: d
             remedy = (
                 "keep one of them, or tell them apart: --pattern '{version}/{scenario}/{repeat}/k6.json', for example"
             )
-            problems.append(Problem(str(folder / path), what, remedy))
-    if problems:
-        raise InputError(problems)
+            yield Problem(str(folder / path), what, remedy)

@@ -6,10 +6,11 @@ the module of its form.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.gates import wording
 
 UNITS_PER_MS: Mapping[str, float] = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3}
 """Units of recorded values, and how many of each make a millisecond."""
@@ -45,6 +46,22 @@ class Told:
 
 
 NOTHING_TOLD = Told()
+
+
+def told_in_vain(told: Told, scenarios: Collection[str]) -> Iterator[Problem]:
+    """What was told and is of no use to results of these scenarios: a slip would go unseen.
+
+    `scenarios` are those of the results of other load generators that were found.
+    """
+    if not scenarios:
+        given = {"--rate": told.rates_per_s, "--warmup": told.warmup_s, "--hold": told.hold_s, "--unit": told.unit}
+        for option in (option for option, value in given.items() if value not in (None, {})):
+            what = "is for results of other load generators, and there are none"
+            yield Problem(option, what, "leave it out: run directories say this themselves")
+        return
+    for scenario in sorted(told.rates_per_s.keys() - {_FOR_ALL, *scenarios}):
+        what = f"there are no results of scenario {scenario}"
+        yield Problem("--rate", what, f"there are results of {wording.named(sorted(scenarios), most=10)}")
 
 
 def parse_told(

@@ -50,9 +50,7 @@ def read_wrk(path: Path, told: Told) -> Sequence[Load]:
         latency = _four_percentiles(path, text, answers)
     remarks = list(without_warm_up(told))
     if not_ok:
-        remarks.append(
-            f"wrk measures the latency of failed requests with the others: {not_ok / answers:.1%} of the answers failed"
-        )
+        remarks.append("wrk measures the latency of failed requests with that of the others")
     if header is None:
         remarks.append(
             "wrk measures from when a request was sent, which hides the wait of requests that a slow service delayed"
