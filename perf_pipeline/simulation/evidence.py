@@ -199,7 +199,9 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
     metrics = {metric: samples.get(metric, absent) for metric in METRICS}
     if incident.failure:
         metrics = dict.fromkeys(METRICS, Missing(f"the run did not finish: {incident.failure}"))
-    scraped = [metric for metric in FROM_SERIES if metric in samples and not incident.failure]
+    density = {metric: incident.scrape_share for metric in FROM_SERIES if metric in samples}
+    if "client_latency" in samples:
+        density["client_latency"] = min(1.0, requests / campaign.hold_s)
     return RunEvidence(
         run_id=run.run_id,
         version=run.version,
@@ -214,7 +216,7 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
         throttled_share=None if incident.failure else campaign.throttled(run),
         environment=campaign.environment_of(run),
         metrics=metrics,
-        series_density=dict.fromkeys(scraped, incident.scrape_share),
+        series_density={} if incident.failure else density,
         design=campaign.design,
         arm=run.arm,
         counter_resets={} if incident.failure else {"service": 0, "upstream": 0},
