@@ -23,7 +23,7 @@ from perf_pipeline.gates.evidence import (
     RunEvidence,
 )
 from perf_pipeline.gates.findings import Agreement, RunValidity
-from perf_pipeline.gates.log_change import Measured, compare_logs, measure, spread_between
+from perf_pipeline.gates.log_change import Measured, compare_logs, measure
 from perf_pipeline.gates.looks import look_at
 from perf_pipeline.gates.moderation import Prior, Spread, fit_prior
 from perf_pipeline.gates.paired import Side, designed_in_pairs, pairs
@@ -99,28 +99,6 @@ def compare_versions(
         refusals.get((scenario, metric)) or compare(scenario, metric)
         for scenario, metric in itertools.product(by_scenario, METRICS)
     )
-
-
-def spreads_of(
-    runs: Sequence[RunEvidence], versions: Sequence[str], usable: UsableSamples, policy: Policy
-) -> dict[str, list[Spread]]:
-    """By metric, how much the runs of each scenario vary in a campaign that is not judged: what `earlier` asks for.
-
-    Where the design asks for pairs, these are the first two versions; otherwise every version has a spread of its own,
-    and they are taken together.
-    """
-    spreads: dict[str, list[Spread]] = {}
-    for scenario, members in scenarios_of(runs).items():
-        for metric in (metric for metric in METRICS if metric not in ERROR_RATES):
-            sides = [side for version in versions if len(side := usable.get((version, scenario, metric), ())) > 1]
-            paired = designed_in_pairs(members, policy) and len(sides) > 1
-            if paired:
-                sides = list(pairs(sides[0], sides[1], {run.run_id: run.block for run in members}))
-            if sides and min(map(len, sides)) > 1:
-                spreads.setdefault(metric, []).append(
-                    spread_between(metric, [_logs(side) for side in sides], policy, paired)
-                )
-    return spreads
 
 
 def scenarios_of(runs: Sequence[RunEvidence]) -> dict[str, list[RunEvidence]]:

@@ -61,30 +61,33 @@ def measure(
     never inside it.
     """
     (logs_b, widths_b), (logs_c, widths_c) = _logs(baseline), _logs(candidate)
+    samples, noise_floor = samples_of(metric, (baseline, candidate), policy, paired)
     edge = math.log1p(policy.change.zone[metric])
-    widths = np.maximum(widths_b, widths_c)
-    resolved = widths <= edge
+    resolved = np.maximum(widths_b, widths_c) <= edge
     return Measured(
-        samples=(logs_c - logs_b,) if paired else (logs_b, logs_c),
+        samples=samples,
         values=(np.exp(logs_b.mean(axis=0)), np.exp(logs_c.mean(axis=0))),
         runs=(len(logs_b), len(logs_c)),
         edge=edge,
-        noise_floor=_noise_floor(widths, edge, policy),
+        noise_floor=noise_floor,
         resolved=resolved,
         blur=np.where(resolved, 0.0, widths_b + widths_c),
     )
 
 
-def spread_between(
+def samples_of(
     metric: str, sides: Sequence[Sequence[LatencySample | NumberSample]], policy: Policy, paired: bool
-) -> Spread:
-    """How much the runs of one scenario vary, whatever versions the sides are; each has at least two runs.
+) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """(n, P) logs of each side, or of the differences of the pairs that two sides make in the same order.
 
-    Of pairs there are two sides, in the same order.
+    Beside them the (P,) smallest standard deviation of one run that is believed: what rounding to the widest bucket
+    leaves, or the policy's noise floor.
     """
     logs, widths = zip(*map(_logs, sides), strict=True)
-    floor = _noise_floor(np.max(widths, axis=0), math.log1p(policy.change.zone[metric]), policy)
-    return spread_of((logs[1] - logs[0],) if paired else logs, floor)
+    widest = np.max(widths, axis=0)
+    rounding = np.where(widest <= math.log1p(policy.change.zone[metric]), widest, 0.0) / math.sqrt(12)
+    floor = np.maximum(rounding, math.log1p(policy.change.noise_floor))
+    return ((logs[1] - logs[0],) if paired else logs), floor
 
 
 def compare_logs(
@@ -130,12 +133,6 @@ def _logs(samples: Sequence[LatencySample | NumberSample]) -> tuple[FloatArray, 
     ]
     widths = [np.atleast_1d(sample.log_bucket_width) for sample in samples]
     return np.stack(values), np.stack(widths).max(axis=0)
-
-
-def _noise_floor(widths: FloatArray, edge: float, policy: Policy) -> FloatArray:
-    """(P,) what rounding to buckets of these log widths leaves, or the policy's floor if that is more."""
-    rounding = np.where(widths <= edge, widths, 0.0) / math.sqrt(12)
-    return np.maximum(rounding, math.log1p(policy.change.noise_floor))
 
 
 def _verdict(

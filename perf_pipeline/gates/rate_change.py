@@ -14,6 +14,9 @@ from perf_pipeline.gates.findings import Verdict, VerdictName
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable_rate
 
+NONE_SEEN = 3.0
+"""Without any error in n requests the rate is below 3 / n with one-sided 95 % confidence (-ln 0.05 = 2.996)."""
+
 
 def compare_rates(
     scenario: str,
@@ -106,6 +109,11 @@ def _reason(
     )
     interval = f"{wording.change(metric, found.estimate)} ({wording.interval(metric, found.low, found.high)})"
     text = f"{metric}: {interval}, from {counts}"
+    if side_b.errors == side_c.errors == 0:
+        fewest = min(side_b.requests, side_c.requests)
+        text = (
+            f"{text}; no error in {fewest:.0f} requests means a rate below {wording.share(NONE_SEEN / fewest)} (3 / n)"
+        )
     edges = f"the zone of ±{wording.size(metric, zone)}"
     if name == "equivalent":
         return f"inside {edges}; {text}"

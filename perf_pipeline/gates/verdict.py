@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.against_itself import AA_ARM, arm_of, judge_arm
-from perf_pipeline.gates.change import compare_versions, spreads_of
+from perf_pipeline.gates.change import compare_versions
 from perf_pipeline.gates.comparison import Comparison
 from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
 from perf_pipeline.gates.evidence import METRICS, Design, Missing, RunEvidence
 from perf_pipeline.gates.findings import Agreement, Judgement, Pooled, RunValidity, Verdict
 from perf_pipeline.gates.moderation import Spread
+from perf_pipeline.gates.past import earlier_spreads
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.pooled import judge_negative_control, pool
 from perf_pipeline.gates.repeat_agreement import check_agreement
@@ -49,7 +50,7 @@ def judge(
     """
     _check_question(evidence, baseline, candidate)
     runs = sorted((run for run in evidence if run.version in (baseline, candidate)), key=lambda run: run.run_id)
-    past = _spreads(earlier, policy)
+    past = earlier_spreads(earlier, policy)
     main = _gates([run for run in runs if run.arm != AA_ARM], baseline, candidate, policy, past)
     aa_arm = None
     if any(run.arm == AA_ARM and run.version == baseline for run in runs):
@@ -106,21 +107,6 @@ def _gates(
         runs, baseline, candidate, validity, agreement, environments, usable, policy, earlier
     )
     return _Gated(runs, environments, validity, agreement, comparisons, pool(comparisons, policy))
-
-
-def _spreads(earlier: Sequence[Sequence[RunEvidence]], policy: Policy) -> dict[str, list[Spread]]:
-    """By metric, how much runs varied in earlier campaigns, over those that Gate 1 lets through."""
-    spreads: dict[str, list[Spread]] = {}
-    for campaign in earlier if policy.change.moderation.enabled else ():
-        runs = sorted((run for run in campaign if run.arm != AA_ARM), key=lambda run: run.run_id)
-        versions = sorted({run.version for run in runs})
-        if not versions:
-            continue
-        ignored = policy.run_validity.environment.ignored_keys
-        validity = check_runs(runs, compare_environments(runs, versions[0], versions[-1], ignored), policy)
-        for metric, some in spreads_of(runs, versions, usable_samples(runs, validity), policy).items():
-            spreads.setdefault(metric, []).extend(some)
-    return spreads
 
 
 def _looks(runs: Sequence[RunEvidence]) -> tuple[int, ...]:
