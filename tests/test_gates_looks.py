@@ -80,6 +80,13 @@ def test_each_scenario_is_at_the_look_that_its_repeats_have_reached() -> None:
         assert seen[scenario].look == number
         assert seen[scenario].tail == pytest.approx(tail_at(repeats, LOOKS, "pocock", 0.025))
     assert judgement.looks == LOOKS
+    assert "Looks at 5, 8, 12 repeats were planned: 1 scenario at look 1, 1 scenario at look 2." in judgement.notes
+
+
+def test_a_look_that_nobody_planned_is_on_record() -> None:
+    judgement = judge(planned(campaign(scenarios=["browse"], repeats=6)), "1.0", "1.1", policy())
+    assert judgement.verdicts[0].look == 2
+    assert "No look was planned at the repeats of browse; it spends what they allow." in judgement.notes
 
 
 def test_looks_count_only_where_every_run_was_planned_for_them() -> None:

@@ -125,6 +125,11 @@ def test_a_campaign_of_enough_scenarios_is_moderated_and_says_by_how_much() -> N
     assert lent > 0
     assert df == pytest.approx(own + lent, rel=0.5)
     assert own <= 8
+    (note,) = [
+        note for note in judge(runs, "1.0", "1.1", policy()).notes if note.startswith("Scenarios lend each other")
+    ]
+    assert "client_latency " in note
+    assert "http_error_rate" not in note
 
 
 def test_few_scenarios_stand_for_themselves_until_earlier_campaigns_join_them() -> None:

@@ -105,7 +105,7 @@ def compare_logs(
     change = difference(measured.samples, measured.noise_floor)
     if standing.prior is not None:
         change = moderate(change, standing.prior, limits.moderation.guard_quantile, single)
-    joint = simultaneous_tail(measured.samples, single, standing.prior.df if standing.prior else 0.0)
+    joint = simultaneous_tail(measured.samples, single, float(change.prior_df.min()))
     campaign = joint * standing.campaign_share(limits)
     tails = (single, joint, campaign)
     placed = place(change, blur, tails, edge, resolved)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.against_itself import AA_ARM, arm_of, judge_arm
-from perf_pipeline.gates.change import compare_versions
+from perf_pipeline.gates.change import compare_versions, scenarios_of
 from perf_pipeline.gates.comparison import Comparison
 from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
@@ -70,7 +70,7 @@ def judge(
         agreement=main.agreement,
         pooled=main.pooled,
         negative_control=control,
-        notes=tuple(_notes(main)),
+        notes=(*_notes_on_gate_1(main), *_notes_on_gate_3(main)),
         looks=_looks(main.runs),
         aa_arm=aa_arm,
     )
@@ -142,8 +142,8 @@ def _asked_for(runs: Sequence[RunEvidence], baseline: str, candidate: str) -> li
     ]
 
 
-def _notes(gated: _Gated) -> Iterator[str]:
-    """What is true of the campaign as a whole, and what Gate 1 could not check."""
+def _notes_on_gate_1(gated: _Gated) -> Iterator[str]:
+    """What is true of the environment as a whole, and what Gate 1 could not check."""
     runs, validity, environments = gated.runs, gated.validity, gated.environments
     for scenario, message in sorted(environments.apart.items()):
         yield f"{scenario}: {message}; nothing in it is comparable."
@@ -158,3 +158,21 @@ def _notes(gated: _Gated) -> Iterator[str]:
             causes = sorted({run.not_measured[name] for run in runs if name in run.not_measured})
             why = f" ({'; '.join(causes)})" if causes and status == "not measured" else ""
             yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}{why}."
+
+
+def _notes_on_gate_3(gated: _Gated) -> Iterator[str]:
+    """What comparisons took over from the campaign: its looks, and what scenarios lend each other."""
+    looks = _looks(gated.runs)
+    if at := Counter({one.scenario: one.look for one in gated.verdicts if one.look}.values()):
+        reached = (f"{wording.counted(number, 'scenario')} at look {look}" for look, number in sorted(at.items()))
+        yield f"Looks at {', '.join(map(str, looks))} repeats were planned: {', '.join(reached)}."
+        repeats = {name: max(run.repeat for run in of) for name, of in scenarios_of(gated.runs).items()}
+        if unplanned := [name for name, number in repeats.items() if number not in looks]:
+            yield f"No look was planned at the repeats of {wording.named(unplanned)}; it spends what they allow."
+    lent: dict[str, float] = {}
+    for one in gated.verdicts:
+        if one.prior_df is not None:
+            lent[one.metric] = max(one.prior_df, lent.get(one.metric, 0.0))
+    if lent:
+        worth = ", ".join(f"{metric} {df:.1f}" for metric, df in lent.items())
+        yield f"Scenarios lend each other what they know about noise, worth these degrees of freedom: {worth}."
