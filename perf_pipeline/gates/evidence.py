@@ -130,7 +130,7 @@ class RunEvidence:
     """Identity of the environment: node, cpu_model, kernel, cpus, k6, ... Never holds what differs by version."""
     metrics: Mapping[str, Sample]
     series_density: Mapping[str, float] = field(default_factory=dict)
-    """By metric: share of the scrapes expected in the hold that are there; of client_latency, of seconds with requests."""
+    """By metric: share of the scrapes expected in the hold that are there; of client_latency, seconds with requests."""
     design: Design | None = None
     """None when the harness did not say: one look, unpaired."""
     arm: str = "main"
