@@ -88,6 +88,7 @@ class RunRecord(BaseModel):
     workload: str | None = Field(None, description="content hash of the workload")
     plan: str | None = Field(None, description="content hash of the plan")
     seed: int | None = Field(None, description="seed of the order of requests")
+    scrape_interval_s: float = Field(1.0, gt=0, description="how often the series were scraped")
     metrics: MetricsSection = Field(MetricsSection.model_validate({}), description="where each metric comes from")
     status: Literal["complete", "failed"] = "complete"
     failure: str | None = Field(None, description="why the run did not finish")

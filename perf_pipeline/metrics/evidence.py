@@ -6,6 +6,7 @@ from the counts of the window that it is about; none is merged or averaged from 
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from perf_pipeline.gates.evidence import (
     ERROR_RATES,
     PERCENTILES,
     SHAPE_POINTS,
+    ClockOffset,
     Design,
     ErrorSample,
     LatencySample,
@@ -22,7 +24,7 @@ from perf_pipeline.gates.evidence import (
     RunEvidence,
     Sample,
 )
-from perf_pipeline.metrics.histogram import WindowedHistogram, window_histogram
+from perf_pipeline.metrics.histogram import Histogram, WindowedHistogram, window_histogram
 from perf_pipeline.metrics.tables import MetricTables
 
 _PERCENTILE_SHARES = np.array(PERCENTILES) / 100
@@ -60,6 +62,9 @@ def evidence(tables: MetricTables) -> list[RunEvidence]:
             design=None if run["looks"] is None else Design(tuple(run["looks"]), bool(run["paired"])),
             arm=run["arm"] or "main",
             not_measured=dict(run["not_measured"] or ()),
+            counter_resets=dict(run["counter_resets"] or ()),
+            clock_offset=_clock_offset(run),
+            service_digest=run["service_digest"],
         )
         for run in runs
     ]
@@ -75,6 +80,11 @@ def _identity(run: dict) -> dict[str, str]:
     return dict(run["environment"]) | ({"workload": run["workload"]} if run["workload"] else {})
 
 
+def _clock_offset(run: dict) -> ClockOffset | None:
+    estimate_s, low_s, high_s = (run[f"clock_offset{part}_s"] for part in ("", "_low", "_high"))
+    return None if estimate_s is None else ClockOffset(estimate_s, low_s, high_s)
+
+
 def _histograms(tables: MetricTables, windows: dict[str, int]) -> Iterator[tuple[tuple[str, str], WindowedHistogram]]:
     """Every distribution by run and metric."""
     table = tables.latency_histogram
@@ -84,12 +94,16 @@ def _histograms(tables: MetricTables, windows: dict[str, int]) -> Iterator[tuple
         table[name].dictionary_encode().unify_dictionaries().combine_chunks() for name in ("run_id", "metric")
     )
     key = run_ids.indices.to_numpy().astype(np.int64) * len(metrics.dictionary) + metrics.indices.to_numpy()
-    columns = [table[name].to_numpy() for name in ("bucket_low_ms", "bucket_high_ms", "sub_window", "count")]
+    names = ("bucket_low_ms", "bucket_high_ms", "sub_window", "count", "odd_count")
+    columns = [table[name].to_numpy() for name in names]
     order = np.argsort(key, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
         run_id = run_ids[int(rows[0])].as_py()
-        low_ms, high_ms, window, count = (column[rows] for column in columns)
-        yield (run_id, metrics[int(rows[0])].as_py()), window_histogram(low_ms, high_ms, window, count, windows[run_id])
+        low_ms, high_ms, window, count, odd = (column[rows] for column in columns)
+        # Null is nan here: of a distribution whose seconds are not known apart, or that an older table holds.
+        known = None if np.isnan(odd.astype(np.float64)).any() else odd
+        histogram = window_histogram(low_ms, high_ms, window, count, windows[run_id], known)
+        yield (run_id, metrics[int(rows[0])].as_py()), histogram
 
 
 def _sample(row: dict, histogram: WindowedHistogram | None, sub_window_s: float) -> Sample:
@@ -97,33 +111,36 @@ def _sample(row: dict, histogram: WindowedHistogram | None, sub_window_s: float)
         return Missing(row["reason"], absent=row["status"] == "absent")
     if row["metric"] in ERROR_RATES:
         return ErrorSample(errors=row["errors"], requests=row["requests"])
+    level_s = sub_window_s if row["level_s"] is None else row["level_s"]
     if row["metric"] not in DISTRIBUTIONS:
-        return NumberSample(row["value"], np.array(row["levels"]), sub_window_s, row["log_bucket_width"])
+        return NumberSample(row["value"], np.array(row["levels"]), level_s, row["log_bucket_width"])
     if histogram is None:
         return Missing("latency_histogram holds no row of it")
-    return latency_sample(histogram, sub_window_s)
+    sample = latency_sample(histogram, sub_window_s)
+    if row["levels"] is None:
+        return sample
+    return replace(sample, levels=np.log(np.array(row["levels"])), sub_window_s=level_s)
 
 
 def latency_sample(histogram: WindowedHistogram, sub_window_s: float) -> LatencySample:
-    """A distribution over the hold as the gates see it."""
+    """A distribution over the hold as the gates see it, its levels those of the sub-windows of the histogram."""
     whole = histogram.over()
     windows = histogram.counts.shape[0]
-    number = np.arange(windows)
     # The middle one of an odd number of sub-windows belongs to the first half.
-    second_half = number >= (windows + 1) // 2
+    second_half = np.arange(windows) >= (windows + 1) // 2
     return LatencySample(
         requests=whole.requests,
         log_quantiles=whole.log_quantiles(_PERCENTILE_SHARES),
         log_bucket_width=whole.log_widths(_PERCENTILE_SHARES),
         shape=whole.log_quantiles(_SHAPE_SHARES),
-        half_shapes=_shapes(histogram, second_half),
-        alternate_shapes=_shapes(histogram, number % 2 == 1),
+        half_shapes=_shapes(histogram.over(~second_half), histogram.over(second_half)),
+        alternate_shapes=_shapes(*histogram.alternate()),
         # Without a time axis the one sub-window is no point in time: a level by itself says nothing of drift.
         levels=np.full(windows, np.nan) if math.isnan(sub_window_s) else histogram.mean_logs(),
         sub_window_s=sub_window_s,
     )
 
 
-def _shapes(histogram: WindowedHistogram, second: np.ndarray) -> np.ndarray:
-    """(2, S) shapes of the sub-windows that are not in a (W,) mask, and of those that are."""
-    return np.array([histogram.over(mask).log_quantiles(_SHAPE_SHARES) for mask in (~second, second)])
+def _shapes(first: Histogram, second: Histogram) -> np.ndarray:
+    """(2, S) shapes of two parts of a run."""
+    return np.array([part.log_quantiles(_SHAPE_SHARES) for part in (first, second)])

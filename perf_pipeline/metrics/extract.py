@@ -85,7 +85,7 @@ def _tables(measured: list[MeasuredRun]) -> MetricTables:
 
 
 def _run_row(measured: MeasuredRun) -> dict[str, object]:
-    record = measured.record
+    record, offset = measured.record, measured.clock_offset
     return record.model_dump(include=set(table_schema("run").names)) | {
         # Microseconds in whole numbers: what a timestamp is, without a time zone of this machine in between.
         "hold_start": None if math.isnan(record.hold.start) else round(record.hold.start * 1e6),
@@ -98,6 +98,10 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
         "achieved_rate_per_s": measured.achieved_rate_per_s,
         "dropped_iterations": measured.dropped_iterations,
         "throttled_share": measured.throttled_share,
+        "counter_resets": sorted(measured.counter_resets.items()),
+        "clock_offset_s": offset and offset.estimate_s,
+        "clock_offset_low_s": offset and offset.low_s,
+        "clock_offset_high_s": offset and offset.high_s,
         "source": measured.source,
         "remarks": list(measured.remarks),
         "not_measured": sorted(measured.not_measured.items()),
@@ -137,7 +141,12 @@ def _histogram_rows(run_id: str, metric: str, histogram: WindowedHistogram) -> p
             pa.array(window.astype(np.int32)),
             pa.array(histogram.low_ms[bucket]),
             pa.array(histogram.high_ms[bucket]),
-            pa.array(np.rint(histogram.counts[window, bucket]).astype(np.int64)),
+            *(
+                pa.nulls(window.size, pa.int64())
+                if counts is None
+                else pa.array(np.rint(counts[window, bucket]).astype(np.int64))
+                for counts in (histogram.counts, histogram.odd_counts)
+            ),
         ],
         names=table_schema("latency_histogram").names,
     )

@@ -20,6 +20,10 @@ CREATE TABLE IF NOT EXISTS run (
     achieved_rate_per_s DOUBLE,
     dropped_iterations BIGINT,
     throttled_share DOUBLE,
+    counter_resets MAP(VARCHAR, INTEGER),
+    clock_offset_s DOUBLE,
+    clock_offset_low_s DOUBLE,
+    clock_offset_high_s DOUBLE,
     source VARCHAR,
     remarks VARCHAR[],
     not_measured MAP(VARCHAR, VARCHAR),
@@ -51,6 +55,10 @@ COMMENT ON COLUMN run.target_rate_per_s IS 'rate at which k6 was to start reques
 COMMENT ON COLUMN run.achieved_rate_per_s IS 'requests started in the hold, divided by its length; null when not measured (requests/s)';
 COMMENT ON COLUMN run.dropped_iterations IS 'iterations of the hold that k6 had no virtual user for; null when not measured (count)';
 COMMENT ON COLUMN run.throttled_share IS 'CPU periods of the service in the hold that were throttled; null when not measured (share, 0 to 1)';
+COMMENT ON COLUMN run.counter_resets IS 'how often the counters of each process went back in the hold, because it started again; empty when not measured (count by name)';
+COMMENT ON COLUMN run.clock_offset_s IS 'clock of the series minus clock of k6, from the end of the load; null when not measured (s)';
+COMMENT ON COLUMN run.clock_offset_low_s IS 'smallest offset that the data allow (s)';
+COMMENT ON COLUMN run.clock_offset_high_s IS 'largest offset that the data allow (s)';
 COMMENT ON COLUMN run.source IS 'what the run was read from: run directory, or the form of a result of another load generator (text)';
 COMMENT ON COLUMN run.remarks IS 'what a reader has to know of how the source was read (sentences)';
 COMMENT ON COLUMN run.not_measured IS 'checks of Gate 1 that the source cannot answer, each with the reason (text by name)';
