@@ -8,7 +8,7 @@ band over several statistics of the same runs. What the numbers are, and what an
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Difference:
     most_df: float = math.inf
     """As many as all scenarios together have: what is borrowed cannot be more."""
 
-    @property
+    @cached_property
     def standard_error(self) -> FloatArray:
         """(P,) standard error of the estimate."""
         return np.sqrt(self._parts.sum(axis=0))
@@ -50,18 +50,18 @@ class Difference:
         """(P,) the variance of one value, if it is alike in all samples."""
         return self._parts.sum(axis=0) / sum(1 / size for size in self.sizes)
 
-    @property
+    @cached_property
     def own_df(self) -> FloatArray:
         """(P,) degrees of freedom of these runs' own variances (Welch 1947, Satterthwaite 1946)."""
         left = np.array(self.sizes)[:, None] - 1
         return self._parts.sum(axis=0) ** 2 / (self._parts**2 / left).sum(axis=0)
 
-    @property
+    @cached_property
     def _parts(self) -> FloatArray:
         """(samples, P) what each sample adds to the variance of the estimate."""
-        return np.stack(self.variances) / np.array(self.sizes)[:, None]
+        return np.array(self.variances) / np.array(self.sizes)[:, None]
 
-    @property
+    @cached_property
     def df(self) -> FloatArray:
         """(P,) degrees of freedom of the interval."""
         return np.minimum(self.own_df + self.prior_df, np.maximum(self.most_df, self.own_df))
