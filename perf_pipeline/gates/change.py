@@ -6,7 +6,7 @@ What belongs here: what is compared with what, and what cannot be compared and w
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -33,6 +33,8 @@ from perf_pipeline.gates.samples import SampleKey, UsableSamples, metric_of
 
 Sides: TypeAlias = tuple[Side, Side]
 """Baseline and candidate."""
+Question: TypeAlias = tuple[str, str]
+"""scenario, metric"""
 LogSample: TypeAlias = LatencySample | NumberSample
 
 
@@ -55,50 +57,62 @@ def compare_versions(
     found = {finding.run_id: finding for finding in validity}
     agreed = {(one.version, one.scenario, one.metric): one for one in agreement}
     by_scenario = scenarios_of(runs)
-    tail = (1 - policy.change.confidence) / 2
-    looks = {name: look_at(members, policy.change.looks.spending, tail) for name, members in by_scenario.items()}
-    paired = {name for name, members in by_scenario.items() if designed_in_pairs(members, policy)}
-    sides: dict[tuple[str, str], Sides] = {}
-    refusals: dict[tuple[str, str], Comparison] = {}
-    for scenario, metric in itertools.product(by_scenario, METRICS):
+    questions = list(itertools.product(by_scenario, METRICS))
+    designed = {name for name, members in by_scenario.items() if designed_in_pairs(members, policy)}
+    paired = {
+        (scenario, metric) for scenario, metric in questions if scenario in designed and metric not in ERROR_RATES
+    }
+    sides: dict[Question, Sides] = {}
+    refusals: dict[Question, Comparison] = {}
+    for question in questions:
+        scenario, metric = question
         members = by_scenario[scenario]
-        keys = (baseline, scenario, metric), (candidate, scenario, metric)
+        keys = (baseline, *question), (candidate, *question)
         both = usable.get(keys[0], ()), usable.get(keys[1], ())
-        reason, absent = _without_source(members, metric)
-        reason = reason or environments.apart.get(scenario)
-        lacking = None if reason else _too_few_runs(members, keys, both, found, policy)
-        if not reason and not lacking and scenario in paired and metric not in ERROR_RATES:
+        source, absent = _without_source(members, metric)
+        refused = source or environments.apart.get(scenario)
+        lacking = _too_few_runs(members, keys, both, found, policy)
+        if question in paired and not lacking:
             both = pairs(*both, {run.run_id: run.block for run in members})
             lacking = _too_few_pairs(len(both[0]), policy)
-        reason = reason or lacking or _disagreement([agreed[key] for key in keys if key in agreed], policy)
+        reason = refused or lacking or _disagreement([agreed[key] for key in keys if key in agreed], policy)
         if reason:
+            may_come = refused is None and lacking is not None
             repeats = len(both[0]), len(both[1])
-            refusals[scenario, metric] = not_comparable(
-                scenario, metric, reason, repeats, absent=absent, open_to_repeats=reason == lacking
-            )
+            refusals[question] = not_comparable(*question, reason, repeats, absent=absent, open_to_repeats=may_come)
         else:
-            sides[scenario, metric] = both
+            sides[question] = both
+    return _compared(questions, by_scenario, sides, paired, refusals, earlier, policy)
+
+
+def _compared(
+    questions: Sequence[Question],
+    by_scenario: Mapping[str, Sequence[RunEvidence]],
+    sides: Mapping[Question, Sides],
+    paired: Collection[Question],
+    refusals: Mapping[Question, Comparison],
+    earlier: Mapping[str, Sequence[Spread]],
+    policy: Policy,
+) -> tuple[Comparison, ...]:
+    """The comparisons that can be made, each with what it takes over from the campaign, and the others as refused."""
+    tail = (1 - policy.change.confidence) / 2
+    looks = {name: look_at(members, policy.change.looks.spending, tail) for name, members in by_scenario.items()}
     measured = {
-        (scenario, metric): measure(metric, _logs(both[0]), _logs(both[1]), policy, scenario in paired)
-        for (scenario, metric), both in sides.items()
-        if metric not in ERROR_RATES
+        question: measure(question[1], _logs(both[0]), _logs(both[1]), policy, question in paired)
+        for question, both in sides.items()
+        if question[1] not in ERROR_RATES
     }
     priors = _priors(measured, earlier, policy)
 
-    def compare(scenario: str, metric: str) -> Comparison:
-        in_pairs = scenario in paired and metric not in ERROR_RATES
-        standing = Standing(len(sides), looks[scenario], priors.get(metric), in_pairs)
-        if metric in ERROR_RATES:
-            counts = [
-                [sample for _, sample in side if isinstance(sample, ErrorSample)] for side in sides[scenario, metric]
-            ]
-            return compare_rates(scenario, metric, counts[0], counts[1], policy, standing)
-        return compare_logs(scenario, metric, measured[scenario, metric], policy, standing)
+    def compare(question: Question) -> Comparison:
+        scenario, metric = question
+        standing = Standing(len(sides), looks[scenario], priors.get(metric), question in paired)
+        if question in measured:
+            return compare_logs(scenario, metric, measured[question], policy, standing)
+        counts = [[one for _, one in side if isinstance(one, ErrorSample)] for side in sides[question]]
+        return compare_rates(scenario, metric, counts[0], counts[1], policy, standing)
 
-    return tuple(
-        refusals.get((scenario, metric)) or compare(scenario, metric)
-        for scenario, metric in itertools.product(by_scenario, METRICS)
-    )
+    return tuple(refusals.get(question) or compare(question) for question in questions)
 
 
 def scenarios_of(runs: Sequence[RunEvidence]) -> dict[str, list[RunEvidence]]:
@@ -110,7 +124,7 @@ def scenarios_of(runs: Sequence[RunEvidence]) -> dict[str, list[RunEvidence]]:
 
 
 def _priors(
-    measured: Mapping[tuple[str, str], Measured], earlier: Mapping[str, Sequence[Spread]], policy: Policy
+    measured: Mapping[Question, Measured], earlier: Mapping[str, Sequence[Spread]], policy: Policy
 ) -> dict[str, Prior]:
     """The prior of each metric that enough scenarios, now or earlier, say something about."""
     limits = policy.change.moderation
