@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.findings import Judgement
+from perf_pipeline.gates.looks import settled
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.verdict import judge
 from perf_pipeline.gates.wording import counted
-from perf_pipeline.lab.run_directory import find_runs
+from perf_pipeline.lab.run_directory import find_runs, read_record
 from perf_pipeline.metrics.extract import MetricTables, evidence, extract_runs, read_metrics
 from perf_pipeline.metrics.foreign.results import find_results
 from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told, told_in_vain
@@ -147,6 +148,17 @@ def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
     tables = read_metrics(store, comparison)
     judgement = judge_tables(tables, *split_comparison_key(comparison), policy)
     return Judged(judgement, policy, facts_of(tables.run, policy))
+
+
+def settled_at(store: ObjectStore, comparison: str, plan: Plan, look: int) -> tuple[str, ...]:
+    """The scenarios that need no more repeats, judged by the runs of a comparison up to a look (repeats per version).
+
+    Raises InputError when one of the versions has no run that can be read.
+    """
+    folder = store.local_folder(f"runs/{comparison}")
+    tables = extract_runs([run for run in find_runs(folder) if read_record(run).repeat <= look])
+    policy = load_policy(plan.policy, plan.folder)
+    return settled(judge_tables(tables, *split_comparison_key(comparison), policy))
 
 
 def facts_of(run: pa.Table, policy: Policy) -> Facts:
