@@ -7,7 +7,6 @@ What belongs here: what is compared with what, and what cannot be compared and w
 import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeAlias
 
 from perf_pipeline.gates import wording
@@ -47,7 +46,7 @@ def compare_versions(
     environments: EnvironmentFindings,
     usable: UsableSamples,
     policy: Policy,
-    earlier: Mapping[str, Sequence[Spread]] = MappingProxyType({}),
+    earlier: Mapping[str, Sequence[Spread]],
 ) -> tuple[Comparison, ...]:
     """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order.
 
