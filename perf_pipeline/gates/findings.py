@@ -76,6 +76,8 @@ class PercentileChange:
     band_high: float
     baseline_ms: float
     candidate_ms: float
+    df: float | None = None
+    """Degrees of freedom of the pointwise interval."""
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ def _verdict(
                 band_high=_ratio(placed.band_high[i]),
                 baseline_ms=float(values_b[i]),
                 candidate_ms=float(values_c[i]),
+                df=float(change.df[i]),
             )
             for i, percentile in enumerate(percentiles)
             if percentile is not None and math.isfinite(_ratio(placed.band_high[i]))
