@@ -7,6 +7,7 @@ import pytest
 from perf_pipeline.files import project_file
 from perf_pipeline.gates import autoregression, error_rates, evidence, intervals, rate_change, repeat_agreement, steps
 from perf_pipeline.gates.looks import tail_at
+from perf_pipeline.metrics import series
 from tests.simulated_runs import policy
 
 PAGE = project_file("docs/method.md").read_text(encoding="utf-8")
@@ -54,6 +55,13 @@ def test_the_page_lists_every_constant_with_its_value() -> None:
         ("fewer than {} sub-windows", policy().run_validity.drift.min_sub_windows),
         ("+-ln(1.0{:.0f}) per 240 s", 100 * policy().run_validity.drift.zone),
         ("ln(1.0{:.0f}) per hold", 100 * policy().run_validity.drift.min_change),
+        ("levels of at least {} batches", steps.SHORTEST_LEVEL),
+        ("a penalty of {:.0f} ln(n) s^2 each", steps.PENALTY),
+        ("at any moment, is at most +-ln(1.0{:.0f})", 100 * policy().run_validity.steps.zone),
+        ("fewer than {} batches", policy().run_validity.steps.min_sub_windows),
+        ("wholly beyond {:.0f} % of the hold", 100 * policy().run_validity.clock.max_share),
+        ("by {:.0f} requests at least", series.TELLING_REQUESTS),
+        ("the upper limit of s is at most {:.0f} %", 100 * (policy().repeat_agreement.carried_cv or 0)),
         ("the mean over {} quantiles", evidence.SHAPE_POINTS),
         ("{} is 1/sqrt(2)", repeat_agreement.HALVES_TO_WHOLES),
         ("upper limit is at most {:.0f} %", 100 * policy().repeat_agreement.max_cv),

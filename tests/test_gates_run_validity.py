@@ -6,7 +6,7 @@ import pytest
 
 from perf_pipeline.gates import checks
 from perf_pipeline.gates.environment import EnvironmentFindings
-from perf_pipeline.gates.evidence import LatencySample, Missing, RunEvidence
+from perf_pipeline.gates.evidence import ClockOffset, LatencySample, Missing, RunEvidence
 from perf_pipeline.gates.findings import RunCheck, RunValidity
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.run_validity import check_runs
@@ -178,6 +178,101 @@ def test_where_a_run_ran_is_checked_against_the_others() -> None:
     assert check_of(judged(run, environments=unknown), checks.ENVIRONMENT).status == "not measured"
     strict = policy(run_validity__environment__on_not_measured="set aside")
     assert judged(run, strict, unknown).status == "set aside"
+
+
+def test_an_environment_that_leaves_out_what_is_expected_is_not_known() -> None:
+    run = replace(sound_run(), environment={"cpu_model": "model A"})
+    check = check_of(judged(run), checks.ENVIRONMENT)
+    assert (check.status, check.consequence) == ("not measured", "none")
+    assert "does not say kernel, k6" in check.message
+
+
+def test_a_process_that_started_again_sets_the_run_aside() -> None:
+    found = judged(replace(sound_run(), counter_resets={"service": 1, "upstream": 0}))
+    assert (found.status, found.reason) == ("set aside", "counters of service went back in the hold: started again")
+    unmeasured = judged(replace(sound_run(), counter_resets={}))
+    assert check_of(unmeasured, checks.RESTARTS).status == "not measured"
+    assert unmeasured.status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("offset", "status"),
+    [
+        (ClockOffset(1.0, 0.0, 2.0), "pass"),
+        (ClockOffset(4.0, 3.0, 5.0), "cannot tell"),
+        (ClockOffset(6.0, 5.0, 7.0), "fail"),
+        (ClockOffset(-60.0, -61.0, -59.0), "fail"),
+    ],
+)
+def test_clocks_that_do_not_agree_cost_what_is_read_from_series(offset: ClockOffset, status: str) -> None:
+    """2 % of a hold of 240 s are 4.8 s."""
+    found = judged(replace(sound_run(), clock_offset=offset))
+    assert {check.status for check in found.checks if check.check == checks.CLOCK} == {status}
+    from_series = ("service_latency", "service_p99", "service_memory", "upstream_latency")
+    assert found.dropped_metrics == (from_series if status == "fail" else ())
+
+
+def test_a_clock_that_nobody_compared_is_not_measured() -> None:
+    run = replace(sound_run(), clock_offset=None, not_measured={"clock": "no series were scraped"})
+    found = judged(run)
+    check = check_of(found, checks.CLOCK)
+    assert (check.status, found.status) == ("not measured", "passed")
+    assert check.message == "whether the series and k6 agree on the time was not measured: no series were scraped"
+
+
+def test_one_name_for_two_builds_sets_the_rarer_aside() -> None:
+    runs = [replace(run, service_digest="b" if run.repeat == 2 else "a") for run in campaign(scenarios=["browse"])]
+    aside = {run.run_id: run.reason for run in check_runs(runs, SAME, policy()) if run.status == "set aside"}
+    reason = "tested another build (b) than the version's other runs (a)"
+    assert aside == {"1.0-browse-r02": reason, "1.1-browse-r02": reason}
+    unsaid = judged(replace(sound_run(), service_digest=None))
+    assert (check_of(unsaid, checks.BUILD).status, unsaid.status) == ("not measured", "passed")
+
+
+def test_seconds_without_a_request_cost_the_latency_of_clients() -> None:
+    run = sound_run()
+    found = judged(replace(run, series_density={**run.series_density, "client_latency": 0.8}))
+    assert found.dropped_metrics == ("client_latency",)
+    assert found.reason == "80 % of the seconds with requests of client_latency are there (limit 90 %)"
+
+
+def stepping(size: float, noise: float = 0.002) -> np.ndarray:
+    return 2.0 + noise * np.random.default_rng(6).standard_normal(240) + size * (np.arange(240) >= 100)
+
+
+def test_a_step_has_three_answers() -> None:
+    run = sound_run()
+
+    def found(levels: np.ndarray) -> RunValidity:
+        return judged(with_metric(run, "client_latency", replace(latency(RNG), levels=levels, sub_window_s=1.0)))
+
+    failed = found(stepping(0.08))
+    assert (failed.status, failed.dropped_metrics) == ("metric dropped", ("client_latency",))
+    check = check_of(failed, checks.STEPS, "client_latency")
+    assert check.value == pytest.approx(np.expm1(0.08), abs=0.01)
+    assert "100 s into the hold" in check.message
+    assert check_of(found(stepping(0.0)), checks.STEPS, "client_latency").status == "pass"
+    unclear = check_of(found(stepping(0.0, noise=0.2)), checks.STEPS, "client_latency")
+    assert (unclear.status, unclear.consequence) == ("cannot tell", "none")
+    few = judged(with_metric(run, "client_latency", latency(RNG, sub_windows=5, sub_window_s=1.0)))
+    assert "cannot be told from 5 sub-windows" in check_of(few, checks.STEPS, "client_latency").message
+
+
+def test_memory_is_a_staircase_and_keeps_its_run() -> None:
+    stairs = replace(number(RNG, 2e8), levels=np.exp(18.0 + stepping(0.08)), sub_window_s=1.0)
+    found = judged(with_metric(sound_run(), "service_memory", stairs))
+    check = check_of(found, checks.STEPS, "service_memory")
+    assert (check.status, check.consequence) == ("fail", "none")
+    in_the_article = judged(with_metric(sound_run(), "service_memory", stairs), policy("v2.18"))
+    assert check_of(in_the_article, checks.STEPS, "service_memory").consequence == "none"
+
+
+def test_the_percentiles_with_buckets_wider_than_the_zone_are_named() -> None:
+    run = sound_run()
+    widths = np.where(np.arange(21) >= 20, 0.3, 0.01)
+    coarse = replace(run.metrics["service_latency"], log_bucket_width=widths)
+    check = check_of(judged(with_metric(run, "service_latency", coarse)), checks.RESOLUTION, "service_latency")
+    assert check.message.endswith("35 % wide, wider than the zone at p99 of 21 percentiles")
 
 
 def test_a_copy_is_no_repeat() -> None:

@@ -46,7 +46,7 @@ _COLUMNS = {
     "value": pa.float64(),
 }
 _COUNTERS = ("_bucket", "_count", "_total")
-_TELLING_REQUESTS = 5.0
+TELLING_REQUESTS = 5.0
 """Requests that an interval should count before it says that the load was there, or was over."""
 _MOVED_REQUESTS, _MOVED_SHARE = 10.0, 0.01
 """How far a page that was not made in one piece may be from cumulative: requests, or a share of all of them."""
@@ -238,7 +238,7 @@ def load_end(scraped: ScrapedSeries, source: HistogramSource, hold: Hold) -> tup
     from_hold, to_hold = np.interp((hold.start, hold.end), times_s, counted)
     if not (rate_per_s := (to_hold - from_hold) / hold.seconds):
         return f"{scraped.file}: {what} counted no request in the hold"
-    telling = _spaced(times_s, _TELLING_REQUESTS / rate_per_s)
+    telling = _spaced(times_s, TELLING_REQUESTS / rate_per_s)
     times_s, counted = times_s[telling], counted[telling]
     loaded = np.flatnonzero(np.diff(counted) >= rate_per_s * np.diff(times_s) / 2)
     if not loaded.size or loaded[-1] + 2 == len(times_s):
