@@ -12,7 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perf_pipeline.campaigns import earlier_campaigns, plan_of
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.gates.evidence import RunEvidence
 from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.gates.looks import settled
 from perf_pipeline.gates.policy import Policy
@@ -59,14 +61,20 @@ def load_policy(name: str, folder: Path = Path()) -> Policy:
     return parse_yaml_model(Policy, text, str(path))
 
 
-def judge_tables(tables: MetricTables, baseline: str, candidate: str, policy: Policy) -> Judgement:
-    """What the three gates say about measured runs.
+def judge_tables(
+    tables: MetricTables,
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    earlier: Sequence[Sequence[RunEvidence]] = (),
+) -> Judgement:
+    """What the three gates say about measured runs, knowing the noise of earlier campaigns of the same plan.
 
     Raises InputError when one of the versions was not measured.
     """
     if problems := list(_unmeasured(tables, baseline, candidate)):
         raise InputError(problems)
-    judgement = judge(evidence(tables), baseline, candidate, policy)
+    judgement = judge(evidence(tables), baseline, candidate, policy, earlier)
     return replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
 
 
@@ -146,7 +154,8 @@ def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
     """
     policy = load_policy(plan.policy, plan.folder)
     tables = read_metrics(store, comparison)
-    judgement = judge_tables(tables, *split_comparison_key(comparison), policy)
+    earlier = earlier_campaigns(store, plan_of(tables), pc.min(tables.run["hold_start"]).as_py(), comparison)
+    judgement = judge_tables(tables, *split_comparison_key(comparison), policy, earlier)
     return Judged(judgement, policy, facts_of(tables.run, policy))
 
 
@@ -158,7 +167,8 @@ def settled_at(store: ObjectStore, comparison: str, plan: Plan, look: int) -> tu
     folder = store.local_folder(f"runs/{comparison}")
     tables = extract_runs([run for run in find_runs(folder) if read_record(run).repeat <= look])
     policy = load_policy(plan.policy, plan.folder)
-    return settled(judge_tables(tables, *split_comparison_key(comparison), policy))
+    earlier = earlier_campaigns(store, plan_of(tables), pc.min(tables.run["hold_start"]).as_py(), comparison)
+    return settled(judge_tables(tables, *split_comparison_key(comparison), policy, earlier))
 
 
 def facts_of(run: pa.Table, policy: Policy) -> Facts:

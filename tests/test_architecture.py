@@ -20,6 +20,7 @@ FLOORS = (
     {"lab"},
     {"gates"},
     {"metrics"},
+    {"campaigns"},
     {"judge", "simulation"},
     {"report"},
     {"cli", "orchestration"},
