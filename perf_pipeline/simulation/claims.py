@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.policy import Policy
-from perf_pipeline.simulation import experiments
+from perf_pipeline.simulation import designs, experiments
 from perf_pipeline.simulation.peers import PEERS
 from perf_pipeline.simulation.rates import Counts, Rate
 
@@ -68,25 +68,34 @@ def _experiment(ask: Callable[..., Counts], campaigns: int, **settings: float | 
 
 _LAWS = ("normal", "t4", "skewed")
 _COVERAGE = {
-    repeats: tuple(_experiment(experiments.coverage, 100, repeats=repeats, law=law) for law in _LAWS)
+    repeats: tuple(_experiment(experiments.coverage, 40, repeats=repeats, law=law) for law in _LAWS)
     for repeats in (5, 8, 10)
 }
 _NOTHING_CHANGED = _experiment(experiments.nothing_changed, 300)
-_AT_THE_EDGE = _experiment(experiments.at_the_edge, 100)
-_EQUIVALENCE = {run_cv: _experiment(experiments.equivalence, 60, run_cv=run_cv) for run_cv in (0.03, 0.05)}
-_WORSE = _experiment(experiments.worse_everywhere, 60, change=0.15, run_cv=0.02)
+_AT_THE_EDGE = _experiment(experiments.at_the_edge, 40)
+_EQUIVALENCE = {run_cv: _experiment(experiments.equivalence, 40, run_cv=run_cv) for run_cv in (0.03, 0.05)}
+_WORSE = _experiment(experiments.worse_everywhere, 40, change=0.15, run_cv=0.02)
 _STEADY = {
-    rho: _experiment(experiments.drift, 50, autocorrelation=rho, second_sd=0.05, per_240_s=0.0) for rho in (0.5, 0.9)
+    rho: _experiment(experiments.drift, 30, autocorrelation=rho, second_sd=0.05, per_240_s=0.0) for rho in (0.5, 0.9)
 }
 _DRIFTING = tuple(
-    _experiment(experiments.drift, 50, autocorrelation=0.5, second_sd=sd, per_240_s=0.05) for sd in (0.01, 0.02)
+    _experiment(experiments.drift, 30, autocorrelation=0.5, second_sd=sd, per_240_s=0.05) for sd in (0.01, 0.02)
 )
 _OUTLIER = tuple(_experiment(experiments.outlier, 20, shift=shift, run_cv=0.02) for shift in (0.15, -0.13))
 _ERROR_RATES = tuple(
-    _experiment(experiments.error_rates, 60, errors_per_run=errors, variance=variance)
+    _experiment(experiments.error_rates, 50, errors_per_run=errors, variance=variance)
     for errors in (1, 20)
     for variance in (0.1, 0.5)
 )
+_LOOKS_NOTHING_CHANGED = _experiment(designs.looks_nothing_changed, 40)
+_LOOKS_AT_THE_EDGE = _experiment(designs.looks_at_the_edge, 20)
+_LOOKS_AT_LATENCY = tuple(
+    _experiment(designs.looks_at_latency, 15, change=change, run_cv=run_cv)
+    for change, run_cv in ((0.0, 0.03), (0.0, 0.05), (0.15, 0.02))
+)
+_PAIRED = tuple(_experiment(designs.paired, 30, block=block) for block in (0.0, 0.03))
+_ARM_QUIET = _experiment(designs.arm_against_itself, 60, bias=0.0)
+_ARM_BIASED = tuple(_experiment(designs.arm_against_itself, 15, bias=bias) for bias in (0.03, 0.05))
 
 _ASKED_OF_METRICS = (
     "client_latency", "service_latency", "service_p99", "service_memory", "http_error_rate", "graphql_error_rate",
@@ -122,7 +131,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "nothing changed: any regression or improvement in a campaign of 50 scenarios x 6 metrics",
-        "<= 5 %",
+        "<= 1 %",
         ((_NOTHING_CHANGED, "campaign"),),
         at_most=0.01,
     ),
@@ -179,16 +188,71 @@ CLAIMS: tuple[Claim, ...] = (
         tuple((experiment, "excludes 0") for experiment in _ERROR_RATES),
         at_most=0.065,
     ),
+    Claim(
+        "looks 5/8/12, nothing changed: a regression or an improvement is called, by metric (in the same order)",
+        "<= 0.02 %",
+        tuple((_LOOKS_NOTHING_CHANGED, metric) for metric in _ASKED_OF_METRICS),
+        at_most=0.005,
+    ),
+    Claim(
+        "looks 5/8/12, nothing changed: any regression or improvement in a campaign",
+        "<= 1 %",
+        ((_LOOKS_NOTHING_CHANGED, "campaign"),),
+        at_most=0.01,
+    ),
+    *(
+        Claim(
+            f"looks 5/8/12: a true change exactly on the zone's edge is called {name} (in the same order)",
+            "<= 2.5 %",
+            tuple((_LOOKS_AT_THE_EDGE, f"{metric} {name}") for metric in _AT_AN_EDGE),
+            at_most=0.03,
+        )
+        for name in ("equivalent", "regression")
+    ),
+    Claim(
+        "looks 5/8/12, nothing changed: the band of any of 21 percentiles excludes 0",
+        "<= 5 %",
+        ((_LOOKS_NOTHING_CHANGED, "band without 0"),),
+        at_most=0.055,
+    ),
+    Claim(
+        "looks 5/8/12: runs spent on client latency beside a fixed 12 "
+        "(nothing changed, run CV 3 / 5 %; +15 %, run CV 2 %)",
+        "-",
+        tuple((experiment, "runs spent") for experiment in _LOOKS_AT_LATENCY),
+        at_most=0.7,
+    ),
+    Claim(
+        "8 pairs by block: the 95 % interval holds the true change (runs of a block share nothing / 3 %)",
+        "95 %",
+        tuple((experiment, "covered") for experiment in _PAIRED),
+        at_least=0.935,
+        at_most=0.97,
+    ),
+    Claim("A/A arm: said to have moved when nothing moved", "<= 1 %", ((_ARM_QUIET, "moved"),), at_most=0.01),
 )
 
 BESIDE: Mapping[str, tuple[tuple[Experiment, str], ...]] = {
-    "Welch's interval alone, CV 3 / 5 %": tuple((one, "Welch") for one in _EQUIVALENCE.values()),
-    "true variances known, CV 3 / 5 %": tuple((one, "known variance") for one in _EQUIVALENCE.values()),
+    "equivalent, run CV 3 / 5 %: the gates": tuple((one, "equivalent") for one in _EQUIVALENCE.values()),
+    "the same by Welch's interval alone": tuple((one, "Welch") for one in _EQUIVALENCE.values()),
+    "the same if the true variances were known": tuple((one, "known variance") for one in _EQUIVALENCE.values()),
+    "looks 5/8/12: client latency answered (nothing changed, run CV 3 / 5 %; +15 %, run CV 2 %)": tuple(
+        (one, "answered") for one in _LOOKS_AT_LATENCY
+    ),
+    "the same by a fixed 12": tuple((one, "answered by a fixed number") for one in _LOOKS_AT_LATENCY),
+    "looks 5/8/12: runs spent when six metrics have to be settled, p99 and memory to within 5 %": (
+        (_LOOKS_NOTHING_CHANGED, "runs spent"),
+    ),
+    "equivalent by 8 pairs (runs of a block share nothing / 3 %)": tuple((one, "equivalent") for one in _PAIRED),
+    "the same runs without pairing": tuple((one, "equivalent without pairs") for one in _PAIRED),
+    "A/A arm whose client latency the harness makes slower by 3 / 5 %: said to have moved": tuple(
+        (one, "moved") for one in _ARM_BIASED
+    ),
 }
-"""What else could have been equivalent, on the same runs."""
+"""What else there is to know of the same runs."""
 
 PEER_COLUMNS: Mapping[str, Experiment] = {
-    f"{text}, run CV {100 * run_cv:g} %": _experiment(experiments.against_peers, 60, change=change, run_cv=run_cv)
+    f"{text}, run CV {100 * run_cv:g} %": _experiment(experiments.against_peers, 40, change=change, run_cv=run_cv)
     for text, change in (("nothing changed", 0.0), ("+3 %, inside the zone", 0.03), ("+15 %", 0.15))
     for run_cv in (0.02, 0.05)
 }

@@ -2,10 +2,10 @@
 
 What belongs here: one function for each question about the gates. It simulates one campaign from a seed, judges it and
 counts; `claims` says how large which count may be, and `bench/calibration.py` repeats them. The gates are asked through
-`judge` alone.
+`judge` alone. Campaigns that were designed before their first run (looks, pairs, an A/A arm) are in `designs`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from perf_pipeline.gates.findings import Verdict
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.verdict import judge
 from perf_pipeline.simulation.campaign import Campaign, Incident, RunKey, named
+from perf_pipeline.simulation.counting import changed, covered, share_of, total, verdicts_of, verdicts_on, without_zero
 from perf_pipeline.simulation.evidence import evidence, simulate
 from perf_pipeline.simulation.peers import PEERS
 from perf_pipeline.simulation.rates import Counts
@@ -45,22 +46,31 @@ def coverage(seed: int, policy: Policy, repeats: int, law: Law) -> Counts:
         changes={"client_latency": Shift(level=0.03), "service_memory": Shift(level=-0.02)},
     )
     truth = draw_truth(Campaign(named(scenario, SCENARIOS), repeats, differing_noise=DIFFERING_NOISE), seed)
-    verdicts = _verdicts(truth, policy)
+    verdicts = verdicts_on(truth, policy)
     everywhere: list[tuple[float, float]] = []
     noisiest: list[tuple[float, float]] = []
     for metric in scenario.changes:
         expected = np.expm1(log_change(scenario, metric))
-        covered = {one.scenario: _covered(one, expected) for one in verdicts if one.metric == metric}
-        everywhere.extend(covered.values())
-        noisiest.extend(covered[name] for name in _noisiest(truth, metric))
-    return {"covered": _sum(everywhere), "covered in the noisiest tenth": _sum(noisiest)}
+        held = {one.scenario: covered(one, expected) for one in verdicts if one.metric == metric}
+        everywhere.extend(held.values())
+        noisiest.extend(held[name] for name in _noisiest(truth, metric))
+    return {"covered": total(everywhere), "covered in the noisiest tenth": total(noisiest)}
 
 
 def nothing_changed(seed: int, policy: Policy) -> Counts:
-    """How often a change is called where nothing changed, by metric and in the whole campaign; and any band without 0.
+    """How often a change is called where nothing changed, by metric and in a whole campaign; and any band without 0."""
+    return called(verdicts_on(draw_truth(unchanged_campaign(), seed), policy))
 
-    Every kind of scenario is in it: three shapes, run effects on level, spread and tail, errors that are absent, rare
-    or come in bursts.
+
+def at_the_edge(seed: int, policy: Policy) -> Counts:
+    """How often a change exactly as large as the zone is called equivalent, or a regression, by metric."""
+    return called_at_the_edge(verdicts_on(draw_truth(edge_campaign(policy), seed), policy))
+
+
+def unchanged_campaign() -> Campaign:
+    """A campaign in which nothing changed, with every kind of scenario.
+
+    Three shapes, run effects on level, spread and tail, errors that are absent, rare or come in bursts.
     """
     effects = RunEffects(level=0.03, spread=0.03, tail=0.03)
     shapes, errors = (LogNormal(), Bimodal(), HeavyTail()), (Errors(), Errors(1e-4), Errors(0.002, 0.2))
@@ -78,21 +88,25 @@ def nothing_changed(seed: int, policy: Policy) -> Counts:
         )
         for number in range(SCENARIOS)
     )
-    verdicts = _verdicts(draw_truth(Campaign(scenarios, differing_noise=DIFFERING_NOISE), seed), policy)
+    return Campaign(scenarios, differing_noise=DIFFERING_NOISE)
+
+
+def called(verdicts: Sequence[Verdict]) -> Counts:
+    """Changes that are called in a campaign, by metric and at all, and distributions with a band without 0."""
     asked = [one for one in verdicts if one.metric != NEGATIVE_CONTROL]
     counts = {
-        metric: _sum((float(_changed(one)), 1.0) for one in asked if one.metric == metric)
+        metric: share_of(changed(one) for one in asked if one.metric == metric)
         for metric in METRICS
         if metric != NEGATIVE_CONTROL
     }
     return counts | {
-        "campaign": (float(any(map(_changed, asked))), 1.0),
-        "band without 0": _sum((float(_without_zero(one)), 1.0) for one in asked if one.percentiles),
+        "campaign": share_of([any(map(changed, asked))]),
+        "band without 0": share_of(without_zero(one) for one in asked if one.percentiles),
     }
 
 
-def at_the_edge(seed: int, policy: Policy) -> Counts:
-    """How often a change exactly as large as the zone is called equivalent, or a regression, by metric.
+def edge_campaign(policy: Policy) -> Campaign:
+    """A campaign in which every metric changed by exactly its zone.
 
     In every other scenario only the tail of the latency lies at the edge, so that p99 alone stands against a wrong
     "equivalent".
@@ -113,9 +127,13 @@ def at_the_edge(seed: int, policy: Policy) -> Counts:
         replace(one, changes={**numbers, "client_latency": kinds[number % 2]})
         for number, one in enumerate(named(scenario, SCENARIOS))
     )
-    verdicts = _verdicts(draw_truth(Campaign(scenarios, differing_noise=DIFFERING_NOISE), seed), policy)
+    return Campaign(scenarios, differing_noise=DIFFERING_NOISE)
+
+
+def called_at_the_edge(verdicts: Sequence[Verdict]) -> Counts:
+    """What is called where the truth lies on the edge, by metric."""
     return {
-        f"{metric} {name}": _sum((float(one.verdict == name), 1.0) for one in verdicts if one.metric == metric)
+        f"{metric} {name}": share_of(one.verdict == name for one in verdicts if one.metric == metric)
         for metric in ("client_latency", "service_p99", "service_memory", "http_error_rate")
         for name in ("equivalent", "regression")
     }
@@ -137,9 +155,9 @@ def equivalence(seed: int, policy: Policy, run_cv: float) -> Counts:
         welch += bool((np.abs(difference) + reach < edge).all())
         true_error = run_cv * truth.noise[one.name, "client_latency"] * np.sqrt(2 / truth.campaign.repeats)
         known += bool((np.abs(difference) + ndtri(0.975) * true_error < edge).all())
-    verdicts = _judge(runs, policy)
+    verdicts = verdicts_of(runs, policy)
     return {
-        "equivalent": _sum((float(one.verdict == "equivalent"), 1.0) for one in verdicts),
+        "equivalent": share_of(one.verdict == "equivalent" for one in verdicts),
         "Welch": (float(welch), float(SCENARIOS)),
         "known variance": (float(known), float(SCENARIOS)),
     }
@@ -150,8 +168,8 @@ def worse_everywhere(seed: int, policy: Policy, change: float, run_cv: float) ->
     effects = RunEffects(level=run_cv)
     changes = {"client_latency": Shift(level=float(np.log1p(change)))}
     scenario = Scenario("s", RATE_PER_S, {"client_latency": Latency(12.0, effects=effects)}, changes=changes)
-    verdicts = _verdicts(draw_truth(Campaign(named(scenario, SCENARIOS)), seed), policy)
-    return {"regression": _sum((float(one.verdict == "regression"), 1.0) for one in verdicts)}
+    verdicts = verdicts_on(draw_truth(Campaign(named(scenario, SCENARIOS)), seed), policy)
+    return {"regression": share_of(one.verdict == "regression" for one in verdicts)}
 
 
 def drift(seed: int, policy: Policy, autocorrelation: float, second_sd: float, per_240_s: float = 0.0) -> Counts:
@@ -202,12 +220,12 @@ def outlier(seed: int, policy: Policy, shift: float, run_cv: float) -> Counts:
 def error_rates(seed: int, policy: Policy, errors_per_run: float, variance: float) -> Counts:
     """How often the interval of an error rate's difference excludes 0 when nothing changed."""
     errors = Errors(errors_per_run / (RATE_PER_S * 240), variance)
-    verdicts = _verdicts(
+    verdicts = verdicts_on(
         draw_truth(Campaign(named(Scenario("s", RATE_PER_S, errors={"http_error_rate": errors}), SCENARIOS)), seed),
         policy,
     )
     found = [one for one in verdicts if one.low is not None and one.high is not None]
-    return {"excludes 0": _sum((float(_without_zero(one)), 1.0) for one in found)}
+    return {"excludes 0": share_of(without_zero(one) for one in found)}
 
 
 def against_peers(seed: int, policy: Policy, change: float, run_cv: float, second_sd: float = 0.02) -> Counts:
@@ -216,47 +234,17 @@ def against_peers(seed: int, policy: Policy, change: float, run_cv: float, secon
     changes = {"client_latency": Shift(level=float(np.log1p(change)))}
     scenario = Scenario("s", RATE_PER_S, {"client_latency": latency}, changes=changes)
     truth = draw_truth(Campaign(named(scenario, FEW_SCENARIOS)), seed)
-    runs, verdicts = evidence(truth), _verdicts(truth, policy)
+    runs, verdicts = evidence(truth), verdicts_on(truth, policy)
     rng = np.random.default_rng([seed, 1])
     counts = {
-        "perf_pipeline": _sum((float(_changed(one)), 1.0) for one in verdicts),
-        "perf_pipeline, a band without 0": _sum((float(_without_zero(one)), 1.0) for one in verdicts),
+        "perf_pipeline": share_of(changed(one) for one in verdicts),
+        "perf_pipeline, a band without 0": share_of(without_zero(one) for one in verdicts),
     }
     samples = [[_samples(runs, one.scenario, version) for version in ("1.0", "1.1")] for one in verdicts]
     for name, calls_a_change in PEERS.items():
         called = [calls_a_change(baseline, candidate, rng) for baseline, candidate in samples]
         counts[name] = (float(sum(called)), float(len(called)))
     return counts
-
-
-def _verdicts(truth: Truth, policy: Policy) -> list[Verdict]:
-    return _judge(evidence(truth, with_levels=False), policy)
-
-
-def _judge(runs: Sequence[RunEvidence], policy: Policy) -> list[Verdict]:
-    """The verdicts on every metric that has a source."""
-    return [one for one in judge(runs, "1.0", "1.1", policy).verdicts if not one.absent]
-
-
-def _changed(verdict: Verdict) -> bool:
-    return verdict.verdict in ("regression", "improvement")
-
-
-def _without_zero(verdict: Verdict) -> bool:
-    """Whether any simultaneous band, or the interval of a single value, excludes no change."""
-    if verdict.percentiles:
-        return any(one.band_low > 0 or one.band_high < 0 for one in verdict.percentiles)
-    return (verdict.low or 0.0) > 0 or (verdict.high or 0.0) < 0
-
-
-def _covered(verdict: Verdict, expected: FloatArray) -> tuple[float, float]:
-    """How many of a verdict's pointwise intervals hold the true changes, and how many there are."""
-    if verdict.percentiles:
-        pairs = zip(verdict.percentiles, expected, strict=True)
-        return float(sum(one.low <= true <= one.high for one, true in pairs)), float(len(expected))
-    if verdict.low is None or verdict.high is None:
-        return 0.0, 0.0
-    return float(verdict.low <= expected[0] <= verdict.high), 1.0
 
 
 def _noisiest(truth: Truth, metric: str) -> list[str]:
@@ -274,10 +262,3 @@ def _samples(runs: Sequence[RunEvidence], scenario: str, version: str) -> list[L
 def _sides(runs: Sequence[RunEvidence], scenario: str) -> list[FloatArray]:
     """(n, P) ln quantiles of the runs of each side."""
     return [np.stack([one.log_quantiles for one in _samples(runs, scenario, side)]) for side in ("1.0", "1.1")]
-
-
-def _sum(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    hits, tries = 0.0, 0.0
-    for hit, tried in pairs:
-        hits, tries = hits + hit, tries + tried
-    return hits, tries
