@@ -1,5 +1,6 @@
 """`judge` on real results of other load generators: verdicts, and what each form cannot know, in JSON and report."""
 
+import gzip
 import json
 import math
 import shutil
@@ -11,12 +12,15 @@ from click.testing import CliRunner, Result
 
 from perf_pipeline.cli import main
 from perf_pipeline.gates.evidence import METRICS
-from tests.recorded_runs import write_run
+from tests.recorded_runs import HOLD_START, write_run
 from tests.wrk2_output import SHARED, recorded_runs
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "tests" / "fixtures" / "foreign"
 SCHEMA = json.loads((ROOT / "docs" / "judgement.schema.json").read_text())
+YCSB = ROOT.parent / "shared" / "data" / "hdrhistogram_logs" / "ycsb.logV1.hlog"
+SCRAPED_FROM = 1796027516.5
+"""Start of what was scraped for the recorded answer of Prometheus."""
 SEEN = {"client_latency", "http_error_rate"}
 
 
@@ -129,6 +133,54 @@ def test_changes_between_two_drivers_are_those_of_their_printed_percentiles(tmp_
         assert found[level] == pytest.approx(math.expm1(change), abs=2e-3)
     assert 5 not in found
     assert verdicts(answer)["http_error_rate"]["verdict"] == "equivalent"
+
+
+@pytest.mark.skipif(not YCSB.is_file(), reason="the recorded log is not there")
+def test_parts_of_one_real_v1_log_are_equivalent_and_its_warm_up_is_found_drifting(tmp_path: Path) -> None:
+    """An A/A comparison: ten parts of 50 s, of which every other one is called the candidate."""
+    lines = YCSB.read_text().splitlines(keepends=True)
+    header, intervals = [line for line in lines if not line[0].isdigit()], [line for line in lines if line[0].isdigit()]
+    for part in range(10):
+        path = tmp_path / ("even", "odd")[part % 2] / f"{part // 2 + 1}.hlog"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(header + intervals[100 + 50 * part : 150 + 50 * part]))
+    sides = ("--baseline", "even", "--candidate", "odd")
+    answer = judged(tmp_path, *sides, "--rate", 500, "--warmup", 0, "--unit", "us")
+    assert answer["decision"]["answer"] == "no regression"
+    assert verdicts(answer)["client_latency"]["verdict"] == "equivalent"
+    # The first part is still warming up: p50 falls.
+    assert [one["run_id"] for one in answer["runs"] if one["dropped_metrics"]] == ["even/1.hlog"]
+
+
+def test_native_histograms_show_what_classic_ones_beside_them_cannot(tmp_path: Path) -> None:
+    """A real answer of Prometheus as the series of run directories, its edges 20 % higher for the candidate."""
+    metrics = {
+        "service_latency": {"histogram": "http_request_duration_seconds"},
+        "service_p99": "service_latency",
+        "upstream_latency": {"histogram": "http_request_duration_classic_seconds", "process": "upstream"},
+    }
+    text = gzip.decompress((FIXTURES / "prometheus" / "series.json.gz").read_bytes())
+    for version, slower in (("1.0.0", 1.0), ("2.0.0", 1.2)):
+        for repeat in (1, 2, 3, 4):
+            path = write_run(tmp_path, f"{version}-all-r{repeat:02d}", seed=repeat, hold_s=14, metrics=metrics)
+            (path / "series.csv.gz").unlink()
+            answer = json.loads(text)
+            for series in answer["data"]["result"]:
+                series["metric"]["job"] = "upstream" if "classic" in series["metric"]["__name__"] else "service"
+                for sample in (*series.get("values", ()), *series.get("histograms", ())):
+                    sample[0] += HOLD_START - SCRAPED_FROM
+                for _, histogram in series.get("histograms", ()):
+                    factor = slower * (1 + 0.004 * repeat)
+                    histogram["buckets"] = [
+                        [kind, str(float(low) * factor), str(float(high) * factor), count]
+                        for kind, low, high, count in histogram["buckets"]
+                    ]
+            (path / "series.json.gz").write_bytes(gzip.compress(json.dumps(answer).encode()))
+    found = verdicts(judged(tmp_path))
+    assert found["service_latency"]["verdict"] == found["service_p99"]["verdict"] == "regression"
+    assert found["service_latency"]["estimate"] == pytest.approx(0.2, abs=1e-3)
+    assert found["upstream_latency"]["verdict"] == "not comparable"
+    assert "wider than the zone" in found["upstream_latency"]["reason"]
 
 
 def test_without_a_rate_nothing_says_that_the_load_was_there() -> None:

@@ -98,11 +98,12 @@ def test_four_percentiles_of_wrk_are_four_percentiles(version: str, median_ms: f
         (WRK2_TEXT + WRK2_TEXT, "holds 2 tests"),
         (
             "Running 4s test @ http://127.0.0.1/\n  1 threads and 2 connections\n  Thread Stats   Avg\n"
-            "  10 requests in 4.00s, 1KB read\n",
+            "  10 requests in 4.00s, 1KB read\nRequests/sec: 2.50\nTransfer/sec: 256.0B\n",
             "prints no latency distribution",
         ),
+        (WRK2_TEXT[: WRK2_TEXT.index("Requests/sec")], "the line 'Transfer/sec:' is not there"),
     ],
-    ids=["stopped", "spectrum cut off", "two tests", "no --latency"],
+    ids=["stopped", "spectrum cut off", "two tests", "no --latency", "errors cut off"],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:

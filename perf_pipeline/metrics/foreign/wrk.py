@@ -23,6 +23,7 @@ from perf_pipeline.metrics.histogram import WindowedHistogram
 _UNITS_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 _TIME = r"(\d+(?:\.(\d+))?)(us|ms|s|m|h)"
 _TOTAL = re.compile(rf"(\d+) requests in {_TIME}, \S+ read")
+_LAST_LINE = "Transfer/sec:"
 _NOT_OK = re.compile(r"Non-2xx or 3xx responses: (\d+)")
 _SOCKETS = re.compile(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)")
 _LARGEST = re.compile(rf"(?m)^\s*Latency\s+\S+\s+\S+\s+{_TIME}\s+\S+%\s*$")
@@ -36,8 +37,10 @@ def read_wrk(path: Path, told: Told) -> Sequence[Load]:
         what = f"holds {len(_TOTAL.findall(text))} tests: a file is the output of one run"
         raise InputError(Problem(str(path), what, "keep each in a file of its own"))
     total = _TOTAL.search(text)
-    if total is None:
-        what = "is cut off: the line with the number of requests is not there"
+    if total is None or _LAST_LINE not in text[total.end() :]:
+        # Failed requests are counted between these lines, and only when there are any.
+        missing = "with the number of requests" if total is None else f"{_LAST_LINE!r}"
+        what = f"is cut off: the line {missing} is not there"
         raise InputError(Problem(str(path), what, MAKE_AGAIN))
     answers, hold_s = int(total[1]), _milliseconds(total[2], total[4]) / 1000
     not_ok = int(found[1]) if (found := _NOT_OK.search(text)) else 0
