@@ -26,9 +26,10 @@ def slope(log_levels: FloatArray, sub_window_s: float, confidence: float, min_po
 
     A line through batch means by generalised least squares: see `autoregression.regress`.
     """
-    times_s, levels = batch(log_levels, sub_window_s, np.mean)
-    if len(levels) < min_points:
+    times_s, values = batch(log_levels, sub_window_s)
+    if len(values) < min_points:
         return None
+    levels = np.nanmean(values, axis=1)
     found = regress(np.column_stack((np.ones_like(times_s), times_s - times_s.mean())), levels)
     gradient, error = (float(value[0]) for value in found.contrast(np.array([[0.0, 1.0]])))
     reach = float(stdtrit(found.df, (1 + confidence) / 2)) * error

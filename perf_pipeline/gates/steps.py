@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from perf_pipeline.gates.autoregression import batch, degrees_of_freedom, regress, whiten
+from perf_pipeline.gates.autoregression import batch, degrees_of_freedom, medians, regress, whiten
 from perf_pipeline.gates.evidence import FloatArray
 
 SHORTEST_LEVEL = 2
@@ -53,21 +53,22 @@ def find_steps(
 
     Where no two medians differ by more than `negligible` no levels do, and nothing more is computed.
     """
-    times_s, medians = batch(log_levels, sub_window_s, np.median)
-    points = len(medians)
+    times_s, values = batch(log_levels, sub_window_s)
+    points = len(values)
     if points < min_points:
         return None
-    if (spread := float(np.ptp(medians))) <= negligible:
+    levels = medians(values)
+    if (spread := float(np.ptp(levels))) <= negligible:
         return Levels((), spread)
     places = np.arange(SHORTEST_LEVEL, points - SHORTEST_LEVEL + 1)
     tail = (1 - confidence) / 2
     number = np.arange(points)
-    cuts = _cuts(medians)
-    reach = _lasting(medians, number >= places[:, None], tail)
+    cuts = _cuts(levels)
+    reach = _lasting(levels, number >= places[:, None], tail)
     if not cuts:
         return Levels((), reach)
-    level = np.searchsorted(cuts, number, side="right")
-    found = regress(np.eye(len(cuts) + 1)[level], medians)
+    number_of_level = np.searchsorted(cuts, number, side="right")
+    found = regress(np.eye(len(cuts) + 1)[number_of_level], levels)
     sizes, errors = found.contrast(np.diff(np.eye(len(cuts) + 1), axis=0))
     limits = float(stdtrit(found.df, 1 - tail / len(places))) * errors
     steps = tuple(
@@ -77,26 +78,26 @@ def find_steps(
     return Levels(steps, max(reach, *(max(abs(step.low), abs(step.high)) for step in steps)))
 
 
-def _cuts(medians: FloatArray) -> list[int]:
+def _cuts(levels: FloatArray) -> list[int]:
     """The numbers of the medians at which another level begins."""
     from ruptures import KernelCPD  # here, because it takes longer to import than all gates together
 
-    penalty = PENALTY * math.log(len(medians)) * float(medians.var())
-    search = KernelCPD(kernel="linear", min_size=SHORTEST_LEVEL).fit((medians - medians.mean())[:, None])
+    penalty = PENALTY * math.log(len(levels)) * float(levels.var())
+    search = KernelCPD(kernel="linear", min_size=SHORTEST_LEVEL).fit((levels - levels.mean())[:, None])
     return search.predict(pen=penalty)[:-1]
 
 
-def _lasting(medians: FloatArray, after: NDArray[np.bool_], tail: float) -> float:
+def _lasting(levels: FloatArray, after: NDArray[np.bool_], tail: float) -> float:
     """How far the interval of the difference between the levels after and before a moment reaches from 0, at most.
 
     (P, m) masks of what comes after each of P moments. Each is a regression of its own on a constant and a step; the
     autocorrelation is that around the constant alone, which a step can only make larger.
     """
-    points = len(medians)
-    rho = regress(np.ones((points, 1)), medians).autocorrelation
+    points = len(levels)
+    rho = regress(np.ones((points, 1)), levels).autocorrelation
     constant = whiten(np.ones(points), rho)
     constant /= np.linalg.norm(constant)
-    steps, values = whiten(after.astype(float), rho), whiten(medians, rho)
+    steps, values = whiten(after.astype(float), rho), whiten(levels, rho)
     steps -= np.outer(steps @ constant, constant)
     values -= (values @ constant) * constant
     power = (steps**2).sum(axis=1)
