@@ -84,7 +84,7 @@ def test_the_page_lists_every_constant_with_its_value() -> None:
         ("t({:.2f}) se", policy().change.power),
         ('"{:.0f} %" is [-ln 1.1, +ln 1.1]', 100 * policy().change.zone["client_latency"]),
         ("ln(1 + zone/{:.0f})", 1 / policy().repeat_agreement.floor_share_of_zone),
-        ("at most {:.0f} % per campaign", 100 * (1 - policy().change.campaign_confidence)),
+        ("at most {:.1f} % per campaign", 100 * (1 - policy().change.campaign_confidence)),
     ],
 )
 def test_the_numbers_in_its_sentences_are_those_of_the_code(sentence: str, value: float) -> None:

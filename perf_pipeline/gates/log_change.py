@@ -148,11 +148,14 @@ def _verdict(
     at, change, (values_b, values_c) = placed.deciding, placed.difference, measured.values
     low, high = _shown(placed)
     percentiles = _percentiles(metric)
+    reason = _reason(metric, placed, repeats)
+    if change.floored[at]:
+        reason = f"{reason}; repeats agree to within what can be resolved, a noise floor stands in for their spread"
     return Verdict(
         scenario=scenario,
         metric=metric,
         verdict=placed.name,
-        reason=_reason(metric, placed, repeats),
+        reason=reason,
         estimate=_ratio(change.estimate[at]),
         low=_finite(_ratio(low[at])),
         high=_finite(_ratio(high[at])),
@@ -194,8 +197,6 @@ def _reason(metric: str, placed: Placement, repeats: int | None) -> str:
     """Why the verdict is what it is: the deciding interval against the zone, in words."""
     at, zone, everywhere = placed.deciding, _zone(metric, placed), metric in DISTRIBUTIONS
     text = f"{_where(metric, at)}: {_found(metric, placed, at)}"
-    if placed.difference.floored[at]:
-        text = f"{text}; repeats agree to within what can be resolved, so that a noise floor stands in for their spread"
     match placed.name:
         case "equivalent":
             closest = " at every percentile, closest to its edge" if everywhere else ""
