@@ -64,6 +64,10 @@ def test_a_version_is_one_build_in_each_scenario() -> None:
     runs = campaign(scenarios=["browse", "search"], repeats=3)
     assert other_builds(runs) == {}
     assert other_builds([replace(run, service_digest=None) for run in runs]) == {}
+    # Two of three runs elsewhere with another build do not outvote the one that is compared.
+    three = [replace(run, service_digest=digest) for run, digest in zip(runs[:3], "abb", strict=True)]
+    assert list(other_builds(three)) == [runs[0].run_id]
+    assert list(other_builds(three, {runs[1].run_id, runs[2].run_id})) == [runs[1].run_id, runs[2].run_id]
     # Another scenario may configure the service differently, and two that are equally frequent have an order.
     by_scenario = [replace(run, service_digest=f"{run.version} {run.scenario}") for run in runs]
     assert other_builds(by_scenario) == {}

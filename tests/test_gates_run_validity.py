@@ -271,6 +271,8 @@ def test_the_percentiles_with_buckets_wider_than_the_zone_are_named() -> None:
     run = sound_run()
     widths = np.where(np.arange(21) >= 20, 0.3, 0.01)
     coarse = replace(run.metrics["service_latency"], log_bucket_width=widths)
+    memory = check_of(judged(run), checks.RESOLUTION, "service_memory")
+    assert (memory.status, memory.message) == ("pass", "service_memory is read exactly")
     check = check_of(judged(with_metric(run, "service_latency", coarse)), checks.RESOLUTION, "service_latency")
     assert check.message.endswith("35 % wide, wider than the zone at p99 of 21 percentiles")
 

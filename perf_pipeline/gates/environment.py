@@ -66,11 +66,11 @@ def compare_environments(
     return EnvironmentFindings(deviating, apart, frozenset(unknown))
 
 
-def other_builds(runs: Iterable[RunEvidence]) -> dict[str, str]:
+def other_builds(runs: Iterable[RunEvidence], deviating: Collection[str] = ()) -> dict[str, str]:
     """By run_id, how the build that a run tested differs from the one that most runs of its version and scenario did.
 
     A version is one build. Where a name was used for two, their runs are no repeats of each other. Runs that do not
-    name their build are left out.
+    name their build are left out, and those that deviate in their environment have no say: they are lost anyway.
     """
     by_key: dict[tuple[str, str], list[RunEvidence]] = {}
     for run in runs:
@@ -78,7 +78,8 @@ def other_builds(runs: Iterable[RunEvidence]) -> dict[str, str]:
             by_key.setdefault((run.version, run.scenario), []).append(run)
     others: dict[str, str] = {}
     for members in by_key.values():
-        counts = Counter(run.service_digest for run in members)
+        voters = [run for run in members if run.run_id not in deviating] or members
+        counts = Counter(run.service_digest for run in voters)
         # The first by name of those that are equally frequent: the same runs always give the same answer.
         common = min(counts, key=lambda digest: (-counts[digest], digest or ""))
         others |= {

@@ -66,7 +66,7 @@ def _resolution(metric: str, sample: LatencySample | NumberSample, policy: Polic
     widths = np.atleast_1d(np.expm1(sample.log_bucket_width))
     widest, coarse = float(widths.max()), widths > zone
     width = f"up to {wording.share(widest)} wide" if math.isfinite(widest) else "without an upper edge"
-    message = f"{metric} is read from histogram buckets {width}"
+    message = f"{metric} is read from histogram buckets {width}" if widest else f"{metric} is read exactly"
     if coarse.any():
         where = ""
         if metric in DISTRIBUTIONS and not coarse.all():

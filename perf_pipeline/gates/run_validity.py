@@ -21,7 +21,7 @@ def check_runs(
     runs: Sequence[RunEvidence], environments: EnvironmentFindings, policy: Policy
 ) -> tuple[RunValidity, ...]:
     """Check every run, in the order given; the runs are those of one comparison, with a run_id each."""
-    others = AmongOthers(environments, copied_runs(runs), other_builds(runs))
+    others = AmongOthers(environments, copied_runs(runs), other_builds(runs, environments.deviating))
     return tuple(_validity(run, tuple(_checks(run, others, policy))) for run in runs)
 
 

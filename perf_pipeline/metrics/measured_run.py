@@ -177,7 +177,7 @@ def _measure_series(run: Path, measured: MeasuredRun) -> None:
             measured.metrics["service_memory"] = _memory(measured, scraped, sources.service_memory)
     else:
         reason = Missing(f"{run.name} holds none of {', '.join(FILE_NAMES)}")
-        measured.not_measured |= dict.fromkeys((RESTARTS, CLOCK), reason.reason)
+        measured.not_measured |= dict.fromkeys((RESTARTS, CLOCK), "no series were recorded")
         measured.metrics |= dict.fromkeys(distributions, reason)
         if sources.service_memory:
             measured.metrics["service_memory"] = reason
