@@ -101,6 +101,13 @@ def test_without_a_cause_gate_1_passes_every_run() -> None:
         (Incident(load_share=0.9), "achieved rate", "everything"),
         (Incident(failure="the service died"), "finished", "everything"),
         (Incident(environment={"kernel": "6.2"}), "environment", "everything"),
+        (Incident(restart_at_share=0.5), "restart", "everything"),
+        (Incident(build="another one"), "build", "everything"),
+        (
+            Incident(clock_offset_s=20.0),
+            "clock",
+            ("service_latency", "service_p99", "service_memory", "upstream_latency"),
+        ),
         (Incident(drifts={"service_memory": 0.06}), "drift", "everything"),
         (Incident(throttled_share=0.2), "CPU throttling", ("service_latency", "service_p99")),
         (Incident(drifts={"client_latency": 0.08}), "drift", ("client_latency",)),

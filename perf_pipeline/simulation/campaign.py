@@ -58,6 +58,12 @@ class Incident:
     """What differs from the campaign's environment."""
     scrape_share: float = 1.0
     """Scrapes that are there, as a share of those expected; the missing ones are the last."""
+    restart_at_share: float | None = None
+    """Where in the hold, as a share of it, the service starts again, so that its counters go back to 0."""
+    clock_offset_s: float = 0.0
+    """The clock of the series minus that of k6."""
+    build: str | None = None
+    """What the service was made of; None for the build of its version."""
     failure: str | None = None
     """Why the run did not finish; it then has no measurements."""
 
@@ -101,6 +107,10 @@ class Campaign:
         """Share of the service's CPU periods that are throttled in a run."""
         share = self.incident(run).throttled_share
         return self.throttled_share if share is None else share
+
+    def build_of(self, run: RunKey) -> str:
+        """Digest of the build that a run tests."""
+        return self.incident(run).build or f"build of {run.version}"
 
     def environment_of(self, run: RunKey) -> dict[str, str]:
         """Identity of the environment of a run."""

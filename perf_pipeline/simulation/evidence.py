@@ -6,8 +6,9 @@ is what uniform order statistics do, and only the curve bends, which it does exa
 stand for a hundred thousand requests, and a campaign of 500 runs takes a fraction of a second. Tests hold this against
 `run_directories`, where requests are drawn one by one.
 
-What is left out: levels over time carry sampling noise of their own, not that of the quantiles; and histograms are
-read as if the requests in a bucket lay where they are, not spread evenly over it.
+What is left out: requests that a restart or another clock hides, because Gate 1 loses what they would distort; levels
+over time carry sampling noise of their own, not that of the quantiles; and histograms are read as if the requests in a
+bucket lay where they are, not spread evenly over it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ from perf_pipeline.simulation.truth import LatencyTruth, Truth, draw_truth, gene
 
 FROM_SERIES = ("service_latency", "service_p99", "service_memory", "upstream_latency")
 """Metrics that are scraped rather than seen by k6."""
+
+_OF_SERVICE = {"service_latency", "service_p99"}
+"""Of these, what counters of the service tell."""
 
 _SHAPE_SHARES = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
 _SHARES = np.unique(np.concatenate((_SHAPE_SHARES, np.array(PERCENTILES) / 100)))
@@ -195,10 +199,13 @@ def _measure_memory(truth: Truth, with_levels: bool) -> Iterator[NumberSample]:
 def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunEvidence:
     campaign, scenario, run = truth.campaign, truth.scenarios[row], truth.runs[row]
     incident, requests = truth.incident(row), int(truth.requests[row])
+    restarted = incident.restart_at_share is not None
     absent = Missing("the plan names no source for it", absent=True)
     metrics = {metric: samples.get(metric, absent) for metric in METRICS}
     if incident.failure:
         metrics = dict.fromkeys(METRICS, Missing(f"the run did not finish: {incident.failure}"))
+    elif restarted:
+        metrics |= dict.fromkeys(_OF_SERVICE & samples.keys(), Missing("the counters of its process went back"))
     density = {metric: incident.scrape_share for metric in FROM_SERIES if metric in samples}
     if "client_latency" in samples:
         density["client_latency"] = min(1.0, requests / campaign.hold_s)
@@ -213,13 +220,18 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
         target_rate_per_s=scenario.rate_per_s,
         achieved_rate_per_s=None if incident.failure else requests / campaign.hold_s,
         dropped_iterations=None if incident.failure else round(scenario.rate_per_s * campaign.hold_s) - requests,
-        throttled_share=None if incident.failure else campaign.throttled(run),
+        throttled_share=None if incident.failure or restarted else campaign.throttled(run),
         environment=campaign.environment_of(run),
         metrics=metrics,
         series_density={} if incident.failure else density,
         design=campaign.design,
         arm=run.arm,
-        counter_resets={} if incident.failure else {"service": 0, "upstream": 0},
-        clock_offset=None if incident.failure else ClockOffset(0.0, -0.05, 0.05),
-        service_digest=f"build of {run.version}",
+        counter_resets={} if incident.failure else {"service": int(restarted), "upstream": 0},
+        clock_offset=None if incident.failure or restarted else _around(incident.clock_offset_s),
+        service_digest=campaign.build_of(run),
     )
+
+
+def _around(offset_s: float) -> ClockOffset:
+    """The offset of a clock, as scrapes a second apart tell it."""
+    return ClockOffset(offset_s, offset_s - 1.0, offset_s + 1.0)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from perf_pipeline.gates.evidence import FloatArray
 from perf_pipeline.lab.run_directory import RECORD_NAME
@@ -29,6 +30,8 @@ SERVICE_HISTOGRAM = "service_request_duration_seconds"
 UPSTREAM_HISTOGRAM = "upstream_request_duration_seconds"
 MEMORY_GAUGE = "process_resident_memory_bytes"
 
+_SCRAPED_AFTER_S = 4
+"""Scrapes go on for so long after the hold: by them the clocks are held against each other."""
 _PAUSE_S = 30
 """Between the end of a run and the start of the next."""
 _CPU_PERIODS_PER_S = 10
@@ -101,6 +104,7 @@ def _record(truth: Truth, row: int, start_s: float) -> dict[str, object]:
         "target_rate_per_s": scenario.rate_per_s,
         "hold": {"start": start_s, "end": start_s + campaign.hold_s},
         "environment": campaign.environment_of(run),
+        "service_digest": campaign.build_of(run),
         "workload": "simulated",
         "seed": truth.seed,
         "metrics": sources,
@@ -178,8 +182,9 @@ def _k6_table(truth: Truth, row: int, rng: np.random.Generator, requests: _Reque
 def _series_table(truth: Truth, row: int, rng: np.random.Generator, requests: _Requests) -> pa.Table:
     """What a scrape a second sees, from before the hold to after it."""
     hold_s, incident = truth.campaign.hold_s, truth.incident(row)
-    offsets_s = np.arange(-1.0, hold_s + 1) + 0.5
-    offsets_s = offsets_s[offsets_s < hold_s * incident.scrape_share + (incident.scrape_share == 1.0)]
+    offsets_s = np.arange(-1.0, hold_s + _SCRAPED_AFTER_S) + 0.5
+    if incident.scrape_share < 1:
+        offsets_s = offsets_s[offsets_s < hold_s * incident.scrape_share]
     times_s = requests.hold_start_s + offsets_s
     periods = _CPU_PERIODS_PER_S * np.arange(1.0, len(times_s) + 1)
     series = [
@@ -194,9 +199,12 @@ def _series_table(truth: Truth, row: int, rng: np.random.Generator, requests: _R
     for metric, (name, job) in _HISTOGRAMS.items():
         if metric in truth.scenarios[row].latencies:
             series.extend(_buckets(truth, metric, row, rng, requests, times_s, name, job))
+    if incident.restart_at_share is not None:
+        again = offsets_s >= hold_s * incident.restart_at_share
+        series = [(name, labels, _restarted(name, labels, values, again)) for name, labels, values in series]
     return pa.table(
         {
-            "timestamp": np.tile(times_s, len(series)),
+            "timestamp": np.tile(times_s + incident.clock_offset_s, len(series)),
             "name": pa.array(np.repeat([name for name, _, _ in series], len(times_s))).dictionary_encode(),
             "labels": pa.array(
                 np.repeat([json.dumps(labels) for _, labels, _ in series], len(times_s))
@@ -204,6 +212,13 @@ def _series_table(truth: Truth, row: int, rng: np.random.Generator, requests: _R
             "value": np.concatenate([values for _, _, values in series]),
         }
     )
+
+
+def _restarted(name: str, labels: dict[str, str], values: FloatArray, again: NDArray[np.bool_]) -> FloatArray:
+    """A series of which a counter of the service starts from 0 again."""
+    if labels["job"] != "service" or name == MEMORY_GAUGE or not again.any():
+        return values
+    return np.where(again, values - values[np.argmax(again)], values)
 
 
 def _buckets(
@@ -229,3 +244,4 @@ def _buckets(
     seen = counts.cumsum(axis=0).cumsum(axis=1)[: len(times_s)]
     for edge, values in zip([*(repr(float(edge)) for edge in edges_s), "+Inf"], seen.T, strict=True):
         yield f"{name}_bucket", {"job": job, "le": edge}, values
+    yield f"{name}_count", {"job": job}, seen[:, -1]
