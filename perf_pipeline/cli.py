@@ -7,6 +7,7 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,18 +91,34 @@ def ui(port: int) -> None:
     become_ui(read_settings(), port)
 
 
+_OF_OTHERS = (
+    click.option(
+        "--pattern", help="Where paths name the run: '{version}/{scenario}/{repeat}/*'.  [default: told from them]"
+    ),
+    click.option(
+        "--rate", "rates", multiple=True, metavar="[SCENARIO=]PER_S", help="Target rate; repeat it by scenario."
+    ),
+    click.option("--warmup", metavar="TIME", help="From the start of the load, no part of the hold: 30, 2m30s."),
+    click.option("--hold", metavar="TIME", help="Length of the hold.  [default: to the end of the load]"),
+    click.option(
+        "--unit", metavar="ns|us|ms|s", help="Of HdrHistogram's values.  [default: ns in logs, ms in spectra]"
+    ),
+)
+
+
+def _reads_results_of_others(command: Callable) -> Callable:
+    """The options that say what the results of other load generators do not."""
+    for option in reversed(_OF_OTHERS):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.argument("runs", type=_PATH)
 @click.option("--baseline", required=True, help="Version that runs today.")
 @click.option("--candidate", required=True, help="Version that might be released.")
 @click.option("--policy", default="default", show_default=True, help="A built-in policy by name, or a policy file.")
-@click.option(
-    "--pattern", help="Where paths name the run: '{version}/{scenario}/{repeat}/*'.  [default: told from them]"
-)
-@click.option("--rate", "rates", multiple=True, metavar="[SCENARIO=]PER_S", help="Target rate; repeat it by scenario.")
-@click.option("--warmup", metavar="TIME", help="From the start of the load, no part of the hold: 30, 2m30s.")
-@click.option("--hold", metavar="TIME", help="Length of the hold.  [default: to the end of the load]")
-@click.option("--unit", metavar="ns|us|ms|s", help="Of HdrHistogram's values.  [default: ns in logs, ms in spectra]")
+@_reads_results_of_others
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
@@ -153,6 +170,58 @@ def judge(
             click.echo(f"Report: {html}")
     unanswered = require_evidence and judgement.decision.answer == "not enough evidence"
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else judgement.decision.exit_code)
+
+
+@main.group("policy")
+def policy_group() -> None:
+    """Compare policies by what they make of runs."""
+
+
+@policy_group.command("diff")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.argument("runs", type=_PATH)
+@click.option("--baseline", help="Version that runs today.  [default: from RUNS named <baseline>__<candidate>]")
+@click.option("--candidate", help="Version that might be released.  [default: likewise]")
+@_reads_results_of_others
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+@click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for B's answer.")
+def policy_diff(
+    before: str,
+    after: str,
+    runs: Path,
+    baseline: str | None,
+    candidate: str | None,
+    pattern: str | None,
+    rates: tuple[str, ...],
+    warmup: str | None,
+    hold: str | None,
+    unit: str | None,
+    as_json: bool,
+    require_evidence: bool,
+) -> None:
+    """Which verdicts on the runs in RUNS change from policy A to policy B, and why.
+
+    A and B are built-in policies by name, or policy files. Nothing is measured again. Exits as `judge --policy B` does.
+    """
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.metrics.foreign.told import parse_told
+    from perf_pipeline.plan import split_comparison_key
+    from perf_pipeline.policy_diff import diff_folder
+    from perf_pipeline.report import policy_table
+
+    if baseline is None or candidate is None:
+        key = split_comparison_key(runs.absolute().name)
+        baseline, candidate = baseline or key[0], candidate or key[1]
+    told = parse_told(rates, warmup, hold, unit)
+    diff = diff_folder(runs, baseline, candidate, load_policy(before), load_policy(after), told, pattern)
+    if as_json:
+        click.echo(json.dumps(policy_table.to_json(diff), indent=2, allow_nan=False))
+    else:
+        Console().print(policy_table.render(diff))
+    decision = diff.after.decision
+    unanswered = require_evidence and decision.answer == "not enough evidence"
+    sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else decision.exit_code)
 
 
 @main.group()

@@ -22,6 +22,7 @@ FLOORS = (
     {"metrics"},
     {"campaigns"},
     {"judge", "simulation"},
+    {"policy_diff"},
     {"report"},
     {"cli", "orchestration"},
 )
