@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.findings import Judgement, RunValidity, Verdict, VerdictName
+from perf_pipeline.gates.findings import Agreement, Judgement, RunValidity, Verdict, VerdictName
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.judge import judge_tables, read_folder
 from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told
@@ -101,7 +101,7 @@ def diff_judgements(before: Judgement, after: Judgement, limits: tuple[LimitChan
 
 def _reasons(before: Judgement, after: Judgement, one: Verdict, other: Verdict) -> Iterator[str]:
     """Why a verdict changed: every gate at which the two judgements part, and what Gate 3 says where only it does."""
-    found = [*_at_gate_1(before, after, other), *_at_gate_2(before, after, other), *_at_gate_3(one, other)]
+    found = [*_at_gate_1(before, after, other), *_at_gate_2(before, after, one, other), *_at_gate_3(one, other)]
     yield from found or [f"Gate 3: {one.reason}; now {other.reason}"]
 
 
@@ -132,17 +132,34 @@ def _runs(runs: list[RunValidity]) -> str:
     return f"{wording.counted(len(runs), 'run')} ({wording.named(run.run_id for run in runs)})"
 
 
-def _at_gate_2(before: Judgement, after: Judgement, verdict: Verdict) -> Iterator[str]:
-    """The versions whose repeats only one of the policies refuses."""
-    old = {(one.version, one.scenario, one.metric): one for one in before.agreement}
-    for now in after.agreement:
-        key = now.version, now.scenario, now.metric
-        if key[1:] != (verdict.scenario, verdict.metric) or key not in old:
-            continue
-        refused = [one for one in (old[key], now) if one.status == "disagree"]
-        if len(refused) == 1:
-            how = "no longer refuses" if refused[0] is old[key] else "now refuses"
-            yield f"Gate 2: {how} the repeats of {now.version}: {refused[0].message}"
+def _at_gate_2(before: Judgement, after: Judgement, one: Verdict, other: Verdict) -> Iterator[str]:
+    """The repeats that only one of the policies refuses."""
+    old, new = _refused(before, one), _refused(after, other)
+    if won := [agreement for version, agreement in old.items() if version not in new]:
+        yield f"Gate 2: no longer refuses the repeats of {_repeats(won)}"
+    if lost := [agreement for version, agreement in new.items() if version not in old]:
+        yield f"Gate 2: now refuses the repeats of {_repeats(lost)}"
+
+
+def _refused(judgement: Judgement, verdict: Verdict) -> Mapping[str, Agreement]:
+    """By version, what Gate 2 found where nothing was compared; too few repeats to say are refused by some policies."""
+    if verdict.verdict != "not comparable":
+        return {}
+    return {
+        one.version: one
+        for one in judgement.agreement
+        if (one.scenario, one.metric) == (verdict.scenario, verdict.metric) and one.status != "agree"
+    }
+
+
+def _repeats(refused: list[Agreement]) -> str:
+    return " and ".join(f"{one.version} ({one.status}: {_found(one)})" for one in refused)
+
+
+def _found(agreement: Agreement) -> str:
+    if agreement.value is None or agreement.limit is None:
+        return agreement.message
+    return f"{agreement.statistic} {wording.share(agreement.value)}, limit {wording.share(agreement.limit)}"
 
 
 def _at_gate_3(one: Verdict, other: Verdict) -> Iterator[str]:

@@ -77,6 +77,14 @@ def test_repeats_that_one_policy_refuses_are_the_reason_at_gate_2() -> None:
     assert any("Gate 2: no longer refuses" in reason for one in back.verdicts for reason in one.reasons)
 
 
+def test_too_few_repeats_to_say_are_the_reason_at_gate_2_where_a_policy_refuses_them() -> None:
+    found = diff(campaign(run_cv=0.045, repeats=5), policy("v2.18"), policy())
+    reasons = [reason for one in found.verdicts for reason in one.reasons]
+    assert any(
+        "no longer refuses the repeats of 1." in one and "(too few to say: log Wasserstein" in one for one in reasons
+    )
+
+
 def test_degrees_of_freedom_that_were_lent_are_said_at_gate_3() -> None:
     runs = campaign(seed=4, scenarios=[f"s{number}" for number in range(12)], run_cv=0.045)
     found = diff(runs, policy(change__moderation__enabled=False), policy())
