@@ -34,7 +34,7 @@ POLICY = "default"
 CHUNK = 4
 """Campaigns that a process does before it reports."""
 
-MORE_SEEDS = 20
+MORE_SEEDS = 10
 """Further draws of the noise in the first seed's campaign."""
 
 Measured: TypeAlias = Mapping[Experiment, Mapping[str, Rate]]

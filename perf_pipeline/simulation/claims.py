@@ -71,7 +71,7 @@ _COVERAGE = {
     repeats: tuple(_experiment(experiments.coverage, 40, repeats=repeats, law=law) for law in _LAWS)
     for repeats in (5, 8, 10)
 }
-_NOTHING_CHANGED = _experiment(experiments.nothing_changed, 300)
+_NOTHING_CHANGED = _experiment(experiments.nothing_changed, 200)
 _AT_THE_EDGE = _experiment(experiments.at_the_edge, 40)
 _EQUIVALENCE = {run_cv: _experiment(experiments.equivalence, 40, run_cv=run_cv) for run_cv in (0.03, 0.05)}
 _WORSE = _experiment(experiments.worse_everywhere, 40, change=0.15, run_cv=0.02)
@@ -87,15 +87,15 @@ _ERROR_RATES = tuple(
     for errors in (1, 20)
     for variance in (0.1, 0.5)
 )
-_LOOKS_NOTHING_CHANGED = _experiment(designs.looks_nothing_changed, 40)
-_LOOKS_AT_THE_EDGE = _experiment(designs.looks_at_the_edge, 20)
+_LOOKS_NOTHING_CHANGED = _experiment(designs.looks_nothing_changed, 20)
+_LOOKS_AT_THE_EDGE = _experiment(designs.looks_at_the_edge, 12)
 _LOOKS_AT_LATENCY = tuple(
-    _experiment(designs.looks_at_latency, 15, change=change, run_cv=run_cv)
+    _experiment(designs.looks_at_latency, 8, change=change, run_cv=run_cv)
     for change, run_cv in ((0.0, 0.03), (0.0, 0.05), (0.15, 0.02))
 )
-_PAIRED = tuple(_experiment(designs.paired, 30, block=block) for block in (0.0, 0.03))
-_ARM_QUIET = _experiment(designs.arm_against_itself, 60, bias=0.0)
-_ARM_BIASED = tuple(_experiment(designs.arm_against_itself, 15, bias=bias) for bias in (0.03, 0.05))
+_PAIRED = tuple(_experiment(designs.paired, 20, block=block) for block in (0.0, 0.03))
+_ARM_QUIET = _experiment(designs.arm_against_itself, 40, bias=0.0)
+_ARM_BIASED = tuple(_experiment(designs.arm_against_itself, 8, bias=bias) for bias in (0.03, 0.05))
 
 _ASKED_OF_METRICS = (
     "client_latency", "service_latency", "service_p99", "service_memory", "http_error_rate", "graphql_error_rate",
