@@ -148,6 +148,7 @@ def run(
         target_rate_per_s=100.0,
         achieved_rate_per_s=99.9,
         dropped_iterations=0,
+        failed_share=0.0,
         throttled_share=0.0,
         environment=ENVIRONMENT,
         metrics=metrics,

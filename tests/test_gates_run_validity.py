@@ -297,3 +297,15 @@ def test_a_run_that_is_set_aside_gives_the_reasons_that_did_it() -> None:
 
 def test_samples_of_distributions_are_what_the_helper_says() -> None:
     assert isinstance(sound_run().metrics["client_latency"], LatencySample)
+
+
+def test_a_service_that_mostly_refuses_keeps_its_error_rates_alone() -> None:
+    run = replace(sound_run(), failed_share=0.51)
+    validity = judged(run)
+    assert validity.status == "metric dropped"
+    assert "http_error_rate" not in validity.dropped_metrics
+    assert {"client_latency", "service_latency", "service_p99", "service_memory"} <= set(validity.dropped_metrics)
+    assert "51 % of requests failed (limit 50 %)" in validity.reason
+    assert judged(replace(run, failed_share=0.5)).status == "passed"
+    unknown = judged(replace(run, failed_share=None))
+    assert [check.status for check in unknown.checks if check.check == "answered"] == ["not measured"]

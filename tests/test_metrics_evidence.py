@@ -125,12 +125,25 @@ def test_tables_of_before_are_read_without_seconds(tmp_path: Path) -> None:
     assert (found.counter_resets, found.clock_offset, found.service_digest) == ({}, None, None)
 
 
-def test_another_workload_is_another_environment(tmp_path: Path) -> None:
-    """The gates hold the environments of both sides against each other, and other requests make them differ."""
-    runs = [write_run(tmp_path, "1.0-browse-r01"), write_run(tmp_path, "1.1-browse-r01", workload="other")]
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"workload": "other"}, "workload"),
+        ({"plan": "other"}, "plan"),
+        ({"rate_per_s": 25}, "target rate"),
+        ({"hold_s": 8}, "hold"),
+    ],
+)
+def test_what_was_asked_is_part_of_the_environment(tmp_path: Path, changed: dict, key: str) -> None:
+    """The gates hold the environments of both sides against each other, and another load makes them differ."""
+    runs = [
+        write_run(tmp_path, "1.0-browse-r01", plan="p"),
+        write_run(tmp_path, "1.1-browse-r01", **{"plan": "p", **changed}),
+    ]
     first, second = evidence(extract_runs(runs))
-    assert first.environment == {"node": "lab-1", "cpus": "2", "workload": "abc"}
-    assert second.environment["workload"] == "other"
+    asked = {"workload": "abc", "plan": "p", "target rate": "50/s", "hold": "6 s"}
+    assert first.environment == {"node": "lab-1", "cpus": "2", **asked}
+    assert {name for name in asked if first.environment[name] != second.environment[name]} == {key}
 
 
 def test_what_was_fixed_beforehand_reaches_the_gates(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ Consequence: TypeAlias = Literal["none", "drop metric", "set aside"]
 FINISHED = "finished"
 ACHIEVED_RATE = "achieved rate"
 DROPPED_ITERATIONS = "dropped iterations"
+ANSWERED = "answered"
 THROTTLING = "CPU throttling"
 RESTARTS = "restarts"
 CLOCK = "clock"

@@ -140,5 +140,7 @@ class RunEvidence:
     counter_resets: Mapping[str, int] = field(default_factory=dict)
     """By process: how often its counters went back in the hold, because it started again. Empty when not measured."""
     clock_offset: ClockOffset | None = None
+    failed_share: float | None = None
+    """Share of the hold's requests that got an error or no answer, whether or not an error rate is asked for."""
     service_digest: str | None = None
     """What the service was made of; equal in all runs of a version and scenario, or it was changed in between."""

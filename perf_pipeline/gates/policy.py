@@ -90,6 +90,12 @@ class _DroppingLimits(_Limits):
         return self
 
 
+class AnsweredLimits(_DroppingLimits):
+    """Gate 1: did the service answer what it was asked?"""
+
+    max_failed_share: Share = Field(description="share of the hold's requests that got an error or no answer")
+
+
 class ThrottlingLimits(_DroppingLimits):
     """Gate 1: was the service's CPU throttled?"""
 
@@ -185,6 +191,7 @@ class RunValidityLimits(_Limits):
 
     achieved_rate: AchievedRateLimits
     dropped_iterations: DroppedIterationLimits
+    answered: AnsweredLimits
     throttling: ThrottlingLimits
     environment: EnvironmentLimits
     build: BuildLimits

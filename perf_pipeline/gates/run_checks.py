@@ -13,7 +13,7 @@ from perf_pipeline.gates.checks import against, checked, not_measured
 from perf_pipeline.gates.environment import EnvironmentFindings
 from perf_pipeline.gates.evidence import Missing, RunEvidence
 from perf_pipeline.gates.findings import CheckStatus, RunCheck
-from perf_pipeline.gates.policy import ClockLimits, RunValidityLimits, ThrottlingLimits
+from perf_pipeline.gates.policy import AnsweredLimits, ClockLimits, RunValidityLimits, ThrottlingLimits
 from perf_pipeline.gates.samples import metric_of
 
 
@@ -33,6 +33,7 @@ def checks_of_run(run: RunEvidence, others: AmongOthers, limits: RunValidityLimi
     yield _finished(run)
     yield _achieved_rate(run, limits)
     yield _dropped_iterations(run, limits)
+    yield from _answered(run, limits)
     yield from _throttling(run, limits)
     yield _restarts(run, limits)
     yield from _clock(run, limits)
@@ -73,6 +74,18 @@ def _dropped_iterations(run: RunEvidence, limits: RunValidityLimits) -> RunCheck
     message = f"{dropped} of {asked_for:.0f} iterations were dropped ({wording.share(lost)})"
     return checked(checks.DROPPED_ITERATIONS, None, status, message, rule.on_fail,
                    value=lost, limit=rule.max_share, unit="share")  # fmt: skip
+
+
+def _answered(run: RunEvidence, limits: RunValidityLimits) -> Iterator[RunCheck]:
+    """Whether the service did what it was asked: how fast it refuses says nothing about how fast it serves."""
+    rule, failed = limits.answered, run.failed_share
+    if failed is None or not math.isfinite(failed):
+        message = "how many requests were answered was not counted"
+        yield not_measured(checks.ANSWERED, None, message, rule.on_not_measured, limit=rule.max_failed_share)
+        return
+    message = f"{wording.share(failed)} of requests failed (limit {wording.share(rule.max_failed_share)})"
+    status: CheckStatus = "fail" if failed > rule.max_failed_share else "pass"
+    yield from _costing_metrics(run, checks.ANSWERED, status, message, rule, failed, rule.max_failed_share, "share")
 
 
 def _throttling(run: RunEvidence, limits: RunValidityLimits) -> Iterator[RunCheck]:
@@ -120,7 +133,7 @@ def _costing_metrics(
     check: str,
     status: CheckStatus,
     message: str,
-    rule: ThrottlingLimits | ClockLimits,
+    rule: AnsweredLimits | ThrottlingLimits | ClockLimits,
     value: float,
     limit: float,
     unit: str,

@@ -147,6 +147,7 @@ def _notes_on_gate_1(gated: _Gated) -> Iterator[str]:
     runs, validity, environments = gated.runs, gated.validity, gated.environments
     for scenario, message in sorted(environments.apart.items()):
         yield f"{scenario}: {message}; nothing in it is comparable."
+    yield from _same_build(runs)
     if environments.deviating:
         number = len(environments.deviating)
         yield f"{wording.counted(number, 'run')} ran in another environment than the others of their scenario."
@@ -158,6 +159,16 @@ def _notes_on_gate_1(gated: _Gated) -> Iterator[str]:
             causes = sorted({run.not_measured[name] for run in runs if name in run.not_measured})
             why = f" ({'; '.join(causes)})" if causes and status == "not measured" else ""
             yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}{why}."
+
+
+def _same_build(runs: Sequence[RunEvidence]) -> Iterator[str]:
+    """That both versions were one build: a comparison that can only find nothing."""
+    builds: dict[str, set[str | None]] = {}
+    for run in runs:
+        builds.setdefault(run.version, set()).add(run.service_digest)
+    sides = list(builds.values())
+    if len(sides) == 2 and sides[0] == sides[1] and None not in sides[0]:
+        yield "Both versions are the same build of the service: whatever differs between them, it is not the build."
 
 
 def _notes_on_gate_3(gated: _Gated) -> Iterator[str]:

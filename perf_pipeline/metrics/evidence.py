@@ -25,6 +25,7 @@ from perf_pipeline.gates.evidence import (
     Sample,
 )
 from perf_pipeline.metrics.histogram import Histogram, WindowedHistogram, window_histogram
+from perf_pipeline.metrics.measured_run import RUN_DIRECTORY
 from perf_pipeline.metrics.tables import MetricTables
 
 _PERCENTILE_SHARES = np.array(PERCENTILES) / 100
@@ -55,6 +56,7 @@ def evidence(tables: MetricTables) -> list[RunEvidence]:
             target_rate_per_s=_number(run["target_rate_per_s"]),
             achieved_rate_per_s=run["achieved_rate_per_s"],
             dropped_iterations=run["dropped_iterations"],
+            failed_share=run["failed_share"],
             throttled_share=run["throttled_share"],
             environment=_identity(run),
             metrics=samples[run["run_id"]],
@@ -76,8 +78,14 @@ def _number(value: float | None) -> float:
 
 
 def _identity(run: dict) -> dict[str, str]:
-    """The environment of a run and its workload: other requests are as incomparable as another machine."""
-    return dict(run["environment"]) | ({"workload": run["workload"]} if run["workload"] else {})
+    """The environment of a run and what it was asked: another load is as incomparable as another machine.
+
+    The files of other load generators do not say the load that was meant, only what came of it.
+    """
+    asked = {name: run[name] for name in ("workload", "plan") if run[name]}
+    if run["source"] in (None, RUN_DIRECTORY):
+        asked |= {"target rate": f"{run['target_rate_per_s']:g}/s", "hold": f"{run['hold_s']:.3g} s"}
+    return dict(run["environment"]) | asked
 
 
 def _clock_offset(run: dict) -> ClockOffset | None:

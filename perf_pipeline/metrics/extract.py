@@ -18,7 +18,7 @@ from perf_pipeline.gates.evidence import ERROR_RATES, Missing
 from perf_pipeline.metrics.evidence import evidence
 from perf_pipeline.metrics.foreign.results import ForeignResult, measure_result
 from perf_pipeline.metrics.histogram import WindowedHistogram
-from perf_pipeline.metrics.measured_run import MeasuredRun, measure_run
+from perf_pipeline.metrics.measured_run import MeasuredRun, Measurement, measure_run
 from perf_pipeline.metrics.tables import MetricTables, read_metrics, write_metrics
 from perf_pipeline.progress import track
 from perf_pipeline.warehouse import table_schema
@@ -97,6 +97,7 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
         "sub_windows": measured.windows,
         "achieved_rate_per_s": measured.achieved_rate_per_s,
         "dropped_iterations": measured.dropped_iterations,
+        "failed_share": _failed_share(measured),
         "throttled_share": measured.throttled_share,
         "counter_resets": sorted(measured.counter_resets.items()),
         "clock_offset_s": offset and offset.estimate_s,
@@ -107,6 +108,12 @@ def _run_row(measured: MeasuredRun) -> dict[str, object]:
         "not_measured": sorted(measured.not_measured.items()),
         "environment": sorted(record.environment.items()),
     }
+
+
+def _failed_share(measured: MeasuredRun) -> float | None:
+    """Results of other load generators tell it by their error rate."""
+    rate = measured.metrics.get("http_error_rate")
+    return rate.value if measured.failed_share is None and isinstance(rate, Measurement) else measured.failed_share
 
 
 def _known(value: float) -> float | None:

@@ -75,6 +75,8 @@ class MeasuredRun:
     """The distributions among the metrics."""
     achieved_rate_per_s: float | None = None
     dropped_iterations: int | None = None
+    failed_share: float | None = None
+    """Share of the hold's requests that got an error or no answer."""
     throttled_share: float | None = None
     counter_resets: dict[str, int] = field(default_factory=dict)
     """By process: how often its counters went back in the hold."""
@@ -136,6 +138,7 @@ def _measure_k6(run: Path, measured: MeasuredRun) -> None:
     samples = read_k6_samples(path, hold, 1.0, seconds)
     measured.achieved_rate_per_s = samples.requests / hold.seconds
     measured.dropped_iterations = samples.dropped_iterations
+    measured.failed_share = samples.failed / samples.requests if samples.requests else None
     if sources.client_latency and samples.failed < samples.requests:
         # As many seconds as requests at random would fill; those of an open model fill more.
         expected = seconds * -math.expm1(-samples.requests / seconds)

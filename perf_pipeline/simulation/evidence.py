@@ -220,6 +220,7 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
         target_rate_per_s=scenario.rate_per_s,
         achieved_rate_per_s=None if incident.failure else requests / campaign.hold_s,
         dropped_iterations=None if incident.failure else round(scenario.rate_per_s * campaign.hold_s) - requests,
+        failed_share=None if incident.failure else 0.0,
         throttled_share=None if incident.failure or restarted else campaign.throttled(run),
         environment=campaign.environment_of(run),
         metrics=metrics,

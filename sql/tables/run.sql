@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS run (
     target_rate_per_s DOUBLE,
     achieved_rate_per_s DOUBLE,
     dropped_iterations BIGINT,
+    failed_share DOUBLE,
     throttled_share DOUBLE,
     counter_resets MAP(VARCHAR, INTEGER),
     clock_offset_s DOUBLE,
@@ -54,6 +55,7 @@ COMMENT ON COLUMN run.sub_windows IS 'sub-windows that make up the hold (count)'
 COMMENT ON COLUMN run.target_rate_per_s IS 'rate at which k6 was to start requests; null when nobody said it (requests/s)';
 COMMENT ON COLUMN run.achieved_rate_per_s IS 'requests started in the hold, divided by its length; null when not measured (requests/s)';
 COMMENT ON COLUMN run.dropped_iterations IS 'iterations of the hold that k6 had no virtual user for; null when not measured (count)';
+COMMENT ON COLUMN run.failed_share IS 'requests of the hold that got an error or no answer; null when not counted (share, 0 to 1)';
 COMMENT ON COLUMN run.throttled_share IS 'CPU periods of the service in the hold that were throttled; null when not measured (share, 0 to 1)';
 COMMENT ON COLUMN run.counter_resets IS 'how often the counters of each process went back in the hold, because it started again; empty when not measured (count by name)';
 COMMENT ON COLUMN run.clock_offset_s IS 'clock of the series minus clock of k6, from the end of the load; null when not measured (s)';
