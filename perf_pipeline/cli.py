@@ -5,7 +5,9 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,11 +93,34 @@ def ui(port: int) -> None:
     become_ui(read_settings(), port)
 
 
+_OF_OTHERS = (
+    click.option(
+        "--pattern", help="Where paths name the run: '{version}/{scenario}/{repeat}/*'.  [default: told from them]"
+    ),
+    click.option(
+        "--rate", "rates", multiple=True, metavar="[SCENARIO=]PER_S", help="Target rate; repeat it by scenario."
+    ),
+    click.option("--warmup", metavar="TIME", help="From the start of the load, no part of the hold: 30, 2m30s."),
+    click.option("--hold", metavar="TIME", help="Length of the hold.  [default: to the end of the load]"),
+    click.option(
+        "--unit", metavar="ns|us|ms|s", help="Of HdrHistogram's values.  [default: ns in logs, ms in spectra]"
+    ),
+)
+
+
+def _reads_results_of_others(command: Callable) -> Callable:
+    """The options that say what the results of other load generators do not."""
+    for option in reversed(_OF_OTHERS):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.argument("runs", type=_PATH)
 @click.option("--baseline", required=True, help="Version that runs today.")
 @click.option("--candidate", required=True, help="Version that might be released.")
 @click.option("--policy", default="default", show_default=True, help="A built-in policy by name, or a policy file.")
+@_reads_results_of_others
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
@@ -105,21 +130,35 @@ def judge(
     baseline: str,
     candidate: str,
     policy: str,
+    pattern: str | None,
+    rates: tuple[str, ...],
+    warmup: str | None,
+    hold: str | None,
+    unit: str | None,
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
     require_evidence: bool,
 ) -> None:
-    """Judge the run directories in the folder RUNS, whoever measured them."""
+    """Judge the runs in the folder RUNS, whoever measured them.
+
+    Run directories say all about themselves. For the results of other load generators (k6 CSV and JSON, HdrHistogram
+    logs and spectra, vegeta, wrk2; docs/results-of-others.md) --rate, --warmup and --hold say what their files do not.
+    """
     from perf_pipeline.judge import judge_folder, load_policy
+    from perf_pipeline.metrics.foreign.told import parse_told
     from perf_pipeline.report import html as html_report
     from perf_pipeline.report import json_output, markdown, terminal
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
-    judged = judge_folder(runs, baseline, candidate, load_policy(policy))
+    told = parse_told(rates, warmup, hold, unit)
+    judged = judge_folder(runs, baseline, candidate, load_policy(policy), told, pattern)
     judgement = judged.judgement
-    command = f"perf-pipeline judge {runs} --baseline {baseline} --candidate {candidate} --policy {policy}"
+    said = [("--baseline", baseline), ("--candidate", candidate), ("--policy", policy), ("--pattern", pattern)]
+    said += [*(("--rate", rate) for rate in rates), ("--warmup", warmup), ("--hold", hold), ("--unit", unit)]
+    options = shlex.join(word for option, value in said if value is not None for word in (option, value))
+    command = f"perf-pipeline judge {shlex.quote(str(runs))} {options}"
     context = context_of(judged, runs.name, command)
     if as_json:
         click.echo(json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False))
@@ -133,6 +172,58 @@ def judge(
         click.echo(f"Report: {html}", err=as_json or as_markdown)
     unanswered = require_evidence and judgement.decision.answer == "not enough evidence"
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else judgement.decision.exit_code)
+
+
+@main.group("policy")
+def policy_group() -> None:
+    """Compare policies by what they make of runs."""
+
+
+@policy_group.command("diff")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.argument("runs", type=_PATH)
+@click.option("--baseline", help="Version that runs today.  [default: from RUNS named <baseline>__<candidate>]")
+@click.option("--candidate", help="Version that might be released.  [default: likewise]")
+@_reads_results_of_others
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+@click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for B's answer.")
+def policy_diff(
+    before: str,
+    after: str,
+    runs: Path,
+    baseline: str | None,
+    candidate: str | None,
+    pattern: str | None,
+    rates: tuple[str, ...],
+    warmup: str | None,
+    hold: str | None,
+    unit: str | None,
+    as_json: bool,
+    require_evidence: bool,
+) -> None:
+    """Which verdicts on the runs in RUNS change from policy A to policy B, and why.
+
+    A and B are built-in policies by name, or policy files. Nothing is measured again. Exits as `judge --policy B` does.
+    """
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.metrics.foreign.told import parse_told
+    from perf_pipeline.plan import split_comparison_key
+    from perf_pipeline.policy_diff import diff_folder
+    from perf_pipeline.report import policy_table
+
+    if baseline is None or candidate is None:
+        key = split_comparison_key(runs.absolute().name)
+        baseline, candidate = baseline or key[0], candidate or key[1]
+    told = parse_told(rates, warmup, hold, unit)
+    diff = diff_folder(runs, baseline, candidate, load_policy(before), load_policy(after), told, pattern)
+    if as_json:
+        click.echo(json.dumps(policy_table.to_json(diff), indent=2, allow_nan=False))
+    else:
+        Console().print(policy_table.render(diff))
+    decision = diff.after.decision
+    unanswered = require_evidence and decision.answer == "not enough evidence"
+    sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else decision.exit_code)
 
 
 @main.group()
@@ -152,6 +243,40 @@ def plan_check(path: Path) -> None:
     runs = 2 * len(loaded.scenarios) * loaded.schedule.repeats
     minutes = runs * (loaded.load.warmup_s + loaded.load.hold_s) / 60
     click.echo(f"{path}: no errors. {runs} runs for each comparison, {minutes:.0f} minutes of load.")
+
+
+@plan.command("power")
+@click.argument("path", metavar="PLAN", type=_PATH)
+@click.option("--pilot", type=_PATH, help="Take the noise from the run directories in this folder.")
+@click.option("--cv", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", help="Assume this much noise.")
+@click.option("--policy", help="Limits to plan by.  [default: the plan's]")
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+def plan_power(path: Path, pilot: Path | None, cv: float | None, policy: str | None, as_json: bool) -> None:
+    """What a campaign of PLAN can see, before it is run.
+
+    The noise between runs is that of the plan's latest campaign, unless --pilot or --cv names another.
+    """
+    from perf_pipeline.campaigns import assumed_noise, noise_of_pilot, noise_of_plan, sights
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.report import power_table
+    from perf_pipeline.storage import open_store
+
+    if pilot is not None and cv is not None:
+        raise click.UsageError("--pilot and --cv name two sources of noise; give one of them")
+    loaded = load_plan(path)
+    limits = load_policy(policy) if policy else load_policy(loaded.policy, loaded.folder)
+    if cv is not None:
+        noise, source = assumed_noise(loaded, cv / 100), f"an assumed coefficient of variation of {cv:g} %"
+    elif pilot is not None:
+        noise, source = noise_of_pilot(pilot, limits), f"the runs in {pilot}"
+    else:
+        noise, source = noise_of_plan(open_store(read_settings().store), loaded, limits), "the plan's latest campaign"
+    seen = sights(loaded, limits, noise)
+    if as_json:
+        click.echo(json.dumps(power_table.to_json(loaded, seen, source), indent=2, allow_nan=False))
+    else:
+        Console().print(power_table.render(loaded, limits, seen, source))
 
 
 @plan.command("schema")

@@ -20,7 +20,9 @@ FLOORS = (
     {"lab"},
     {"gates"},
     {"metrics"},
-    {"judge"},
+    {"campaigns"},
+    {"judge", "simulation"},
+    {"policy_diff"},
     {"report"},
     {"cli", "orchestration"},
 )

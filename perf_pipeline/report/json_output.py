@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perf_pipeline.gates.evidence import ERROR_RATES
-from perf_pipeline.gates.findings import Judgement, Verdict
+from perf_pipeline.gates.findings import ArmAgainstItself, Judgement, Verdict
 
 SCHEMA_VERSION = 1
 """Rises when a field goes or changes its meaning; new fields alone do not raise it."""
@@ -26,31 +26,38 @@ def to_json(judgement: Judgement) -> dict[str, Any]:
     """
     return {
         "schema_version": SCHEMA_VERSION,
-        "decision": _plain(judgement.decision),
+        "decision": plain(judgement.decision),
         "comparison": {"baseline": judgement.baseline, "candidate": judgement.candidate},
         "policy": {"name": judgement.policy_name, "version": judgement.policy_version},
-        "verdicts": [_verdict(verdict) for verdict in judgement.verdicts],
-        "runs": _plain(judgement.runs),
-        "agreement": _plain(judgement.agreement),
-        "pooled": _plain(judgement.pooled),
-        "negative_control": _plain(judgement.negative_control),
-        "notes": _plain(judgement.notes),
+        "verdicts": [verdict_to_json(verdict) for verdict in judgement.verdicts],
+        "runs": plain(judgement.runs),
+        "agreement": plain(judgement.agreement),
+        "pooled": plain(judgement.pooled),
+        "negative_control": plain(judgement.negative_control),
+        "looks": plain(judgement.looks),
+        "aa_arm": _arm(judgement.aa_arm),
+        "notes": plain(judgement.notes),
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _arm(arm: ArmAgainstItself | None) -> dict[str, Any] | None:
+    return None if arm is None else {**plain(arm), "verdicts": [verdict_to_json(verdict) for verdict in arm.verdicts]}
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    """One verdict as plain values."""
     kind = "difference of shares" if verdict.metric in ERROR_RATES else "relative"
-    return {**_plain(verdict), "change": kind}
+    return {**plain(verdict), "change": kind}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses as objects, sequences as arrays, numbers that are not finite as null."""
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
