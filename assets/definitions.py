@@ -8,6 +8,8 @@ import dagster as dg
 from assets.checks import CHECKS
 from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_measured
 from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.schedules import SCHEDULES
+from assets.sensors import SENSORS
 
 
 def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
@@ -16,6 +18,8 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
         assets=[*CAPTURE, *COMPARISON],
         asset_checks=CHECKS,
         jobs=[capture_traffic, compare_versions, judge_measured],
+        schedules=SCHEDULES,
+        sensors=SENSORS,
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),

@@ -19,10 +19,15 @@ from perf_pipeline.yaml_model import parse_yaml_model
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 """A name that is safe in paths, partition keys and labels."""
 
+VERSION_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.-]|_[A-Za-z0-9.-])*$"
+Version = Annotated[str, Field(pattern=VERSION_PATTERN, max_length=80)]
+"""A version that can stand in a comparison key: a name without two underscores in a row or one at its end."""
+
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
 
 COMPARISON_SEPARATOR = "__"
+_NOT_OF_A_RUN = {"policy", "baseline", "candidate", "versions", "version_source"}
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
 
 
@@ -30,6 +35,49 @@ class _Section(BaseModel):
     """A section of the plan: unknown fields are errors, values do not change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ManifestSource(_Section):
+    """Versions from a file: YAML or JSON with `release` and `builds`."""
+
+    kind: Literal["manifest"] = Field(description="versions come from a file")
+    path: str = Field(description="path of the file, relative to the plan")
+
+
+class ObjectSource(_Section):
+    """Versions from an object of the store: YAML or JSON with `release` and `builds`."""
+
+    kind: Literal["object"] = Field(description="versions come from an object of the store")
+    key: str = Field(description="key of the object, such as builds/shop.json")
+
+
+class CommandSource(_Section):
+    """Versions from a command that prints YAML or JSON with `release` and `builds`."""
+
+    kind: Literal["command"] = Field(description="versions come from what a command prints")
+    command: list[str] = Field(min_length=1, description="program and arguments, run in the plan's folder, no shell")
+    timeout_s: float = Field(20, gt=0, le=50, description="seconds that it may take")
+
+
+class GitTagSource(_Section):
+    """Versions from the tags of a git repository; {version} stands for the version in a tag."""
+
+    kind: Literal["git_tags"] = Field(description="versions come from tags of a git repository")
+    repository: str = Field(".", description="folder of the repository, relative to the plan")
+    release: str = Field("v{version}", description="tags of releases; the highest version is what runs today")
+    build: str = Field("v{version}", description="tags of builds; the one made last is the newest")
+    timeout_s: float = Field(20, gt=0, le=50, description="seconds that git may take")
+
+    @field_validator("release", "build")
+    @classmethod
+    def _pattern_names_the_version(cls, pattern: str) -> str:
+        if pattern.count("{version}") != 1:
+            raise ValueError(f"{pattern!r} does not hold {{version}} once, such as v{{version}}")
+        return pattern
+
+
+VersionSource = Annotated[ManifestSource | ObjectSource | CommandSource | GitTagSource, Field(discriminator="kind")]
+"""Where a plan learns which release runs today and which builds there are."""
 
 
 class CaptureSection(_Section):
@@ -201,6 +249,9 @@ class Plan(_Section):
     versions: list[Name] = Field(min_length=1, description="versions of the service that the environment can start")
     baseline: Name = Field(description="default baseline")
     candidate: Name = Field(description="default candidate")
+    version_source: VersionSource | None = Field(
+        None, description="where nightly and deploy comparisons learn of new versions; null compares the two defaults"
+    )
     policy: str = Field("default", description="a built-in policy by name, or the path of a policy file")
     capture: CaptureSection
     tokens: TokenSection
@@ -241,7 +292,7 @@ class Plan(_Section):
     @property
     def hash(self) -> str:
         """Content hash of everything in the plan that a run depends on (16 hex digits)."""
-        text = json.dumps(self.model_dump(mode="json", exclude={"policy", "baseline", "candidate"}), sort_keys=True)
+        text = json.dumps(self.model_dump(mode="json", exclude=_NOT_OF_A_RUN), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def scenario(self, name: str) -> ScenarioSection:
@@ -259,7 +310,7 @@ def comparison_key(baseline: str, candidate: str) -> str:
             side, f"{version!r} cannot be part of a comparison key", "use letters, digits, '.', '_' (single) and '-'"
         )
         for side, version in (("baseline", baseline), ("candidate", candidate))
-        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]|_(?!_))*", version) or version.endswith("_")
+        if not re.fullmatch(VERSION_PATTERN, version)
     ]
     if not problems and baseline == candidate:
         problems.append(Problem("candidate", f"{candidate} is also the baseline", "name two different versions"))
@@ -283,7 +334,12 @@ def compare_command(plan: Plan, key: str) -> str:
 
 
 def check_versions(plan: Plan, *versions: str) -> None:
-    """Raise InputError for each version that the plan cannot start."""
+    """Raise InputError for each version that the plan cannot start.
+
+    A plan with a version source can start whatever that source names, so it refuses none here.
+    """
+    if plan.version_source is not None:
+        return
     unknown = [version for version in versions if version not in plan.versions]
     if unknown:
         raise InputError(
