@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.checks import CHECKS
 from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_measured
+from assets.notifications import NOTIFICATIONS
 from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
 from assets.schedules import SCHEDULES
 from assets.sensors import SENSORS
@@ -19,7 +20,7 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
         asset_checks=CHECKS,
         jobs=[capture_traffic, compare_versions, judge_measured],
         schedules=SCHEDULES,
-        sensors=SENSORS,
+        sensors=[*SENSORS, *NOTIFICATIONS],
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),

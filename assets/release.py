@@ -15,6 +15,7 @@ from perf_pipeline.gates.evidence import DISTRIBUTIONS
 from perf_pipeline.judge import judge_stored
 from perf_pipeline.report import html, json_output, markdown
 from perf_pipeline.report.context import context_of
+from perf_pipeline.report.message import verdict_message
 from perf_pipeline.report.overview import worst_first
 from perf_pipeline.report.plots import percentile_shift
 
@@ -41,6 +42,7 @@ def release_verdict(
         "report.html": html.render(judgement, report_context),
         "report.md": markdown.render(judgement, report_context),
         "judgement.json": json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False),
+        "message.json": json.dumps(verdict_message(judgement)),
     }
     for name, text in report.items():
         objects.put(f"reports/{key}/{name}", text.encode())
