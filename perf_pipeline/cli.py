@@ -133,6 +133,27 @@ def judge(
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else judgement.decision.exit_code)
 
 
+@main.command()
+@click.option("--plan", "plan_path", type=_PATH, help="Plan with the retention section.  [default: the deployment's]")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+def prune(plan_path: Path | None, dry_run: bool) -> None:
+    """Remove what is older than the plan keeps it: raw logs, requests, tokens, workloads, runs, reports."""
+    from datetime import UTC, datetime
+
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.report.prune_table import render
+    from perf_pipeline.retention import find_expired, prune
+    from perf_pipeline.storage import open_store
+    from perf_pipeline.warehouse import Warehouse
+
+    settings = read_settings()
+    store = open_store(settings.store)
+    expired = find_expired(store, load_plan(plan_path or settings.plan).retention, datetime.now(UTC))
+    Console().print(render(expired, dry_run))
+    if not dry_run:
+        prune(store, Warehouse(settings.warehouse), expired)
+
+
 @main.group()
 def plan() -> None:
     """Check a plan file, or print what may stand in one."""

@@ -27,7 +27,7 @@ Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
 
 COMPARISON_SEPARATOR = "__"
-_NOT_OF_A_RUN = {"policy", "baseline", "candidate", "versions", "version_source"}
+_NOT_OF_A_RUN = {"policy", "baseline", "candidate", "versions", "version_source", "retention"}
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
 
 
@@ -200,6 +200,23 @@ class ScheduleSection(_Section):
     seed: int = Field(1, ge=0, description="seed of the order of runs and of the order of requests in a run")
 
 
+class RetentionSection(_Section):
+    """How long each kind of thing is kept; `perf-pipeline prune` removes what is older. null keeps it for ever."""
+
+    raw_days: float | None = Field(30, ge=0, description="days of raw access log, which holds whatever users sent")
+    requests_days: float | None = Field(30, ge=0, description="days of requests that may be replayed")
+    tokens_hours: float = Field(24, ge=0, description="hours until the tokens beside the requests are blanked")
+    quarantine_days: float | None = Field(
+        7, ge=0, description="days of rejected lines: they are raw, secrets included, and wanted only to mend capture"
+    )
+    workloads_days: float | None = Field(
+        90, ge=0, description="days of frozen workloads, from the arrival of their last request"
+    )
+    runs_days: float | None = Field(180, ge=0, description="days of run directories")
+    reports_days: float | None = Field(None, ge=0, description="days of reports")
+    metrics_days: float | None = Field(None, ge=0, description="days of measured tables, which the history rests on")
+
+
 Process = Literal["service", "upstream"]
 
 
@@ -261,6 +278,7 @@ class Plan(_Section):
     load: LoadSection
     schedule: ScheduleSection
     metrics: MetricsSection
+    retention: RetentionSection = Field(default_factory=lambda: RetentionSection.model_validate({}))
 
     _path: Path = Path("plan.yaml")
 

@@ -13,14 +13,15 @@ ASSETS = sorted((ROOT / "assets").rglob("*.py"))
 # From the ground up: a module may import what stands on its own floor or below.
 FLOORS = (
     {"errors", "files"},
-    {"progress", "settings", "yaml_model", "storage"},
+    {"progress", "settings", "yaml_model", "storage", "notify"},
     {"plan", "warehouse"},
+    {"version_source", "deploys"},
     {"capture"},
     {"replay"},
     {"lab"},
     {"gates"},
     {"metrics"},
-    {"judge"},
+    {"judge", "retention"},
     {"report"},
     {"cli", "orchestration"},
 )
