@@ -97,6 +97,7 @@ def ui(port: int) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
+@click.option("--junit", "junit", type=_PATH, help="Also write JUnit XML for CI systems to this file.")
 @click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for an answer.")
 def judge(
     runs: Path,
@@ -106,12 +107,14 @@ def judge(
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
+    junit: Path | None,
     require_evidence: bool,
 ) -> None:
     """Judge the run directories in the folder RUNS, whoever measured them."""
     from perf_pipeline.judge import judge_folder, load_policy
     from perf_pipeline.report import html as html_report
     from perf_pipeline.report import json_output, markdown, terminal
+    from perf_pipeline.report import junit as junit_report
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
@@ -121,6 +124,8 @@ def judge(
     context = context_of(judged, runs.name, command)
     if html:
         write_file(html, html_report.render(judgement, context).encode())
+    if junit:
+        write_file(junit, junit_report.render(judgement).encode())
     if as_json:
         click.echo(json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False))
     elif as_markdown:
