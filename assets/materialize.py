@@ -35,14 +35,15 @@ def materialize(comparison: str, fresh: bool) -> None:
     end_abandoned_runs(instance)
     missing = [hour for hour in plan.workload.hours if not store.keys(requests_folder(hour))]
     for hour in missing if plan.capture.log else []:
-        _execute(capture_traffic.name, hour, instance)
+        execute(capture_traffic.name, hour, instance)
     if fresh:
         store.delete(f"runs/{comparison}")
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])
-    _execute(compare_versions.name, comparison, instance)
+    execute(compare_versions.name, comparison, instance)
 
 
-def _execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
+def execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
+    """Execute a job for one partition in this process; its events are in the UI."""
     defs.resolve_job_def(job).execute_in_process(
         instance=instance, partition_key=partition, run_config=_QUIET, tags=process_tags()
     )

@@ -81,6 +81,44 @@ def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh
 
 
 @main.command()
+@click.argument("plan", type=_PATH)
+@click.argument("comparisons", nargs=-1, metavar="[BASELINE__CANDIDATE]...")
+@click.option("--from", "first", metavar="COMPARISON", help="First comparison of a range, in order of their making.")
+@click.option("--to", "last", metavar="COMPARISON", help="Last comparison of a range.")
+@click.option("--judge-only", is_flag=True, help="Judge stored metrics again; nothing is measured.")
+@click.option("--policy", help="Judge by this policy in place of the plan's: a built-in one by name, or a file.")
+def backfill(
+    plan: Path,
+    comparisons: tuple[str, ...],
+    first: str | None,
+    last: str | None,
+    judge_only: bool,
+    policy: str | None,
+) -> None:
+    """Measure and judge many comparisons of a PLAN: those that are named, a range, or all that are known.
+
+    Runs that are already there are not repeated. A comparison that fails stops no other; the exit code is 1 then.
+    """
+    from perf_pipeline.capture.tokens import ensure_signing_key
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.orchestration import become_backfill
+    from perf_pipeline.plan import load_plan, split_comparison_key
+
+    settings = replace(read_settings(), plan=plan.absolute())
+    loaded = load_plan(settings.plan)
+    for key in comparisons:
+        split_comparison_key(key)
+    if policy:
+        load_policy(policy)
+        settings = replace(settings, policy=str(Path(policy).absolute()) if Path(policy).is_file() else policy)
+    else:
+        load_policy(settings.policy or loaded.policy, loaded.folder)
+    if not judge_only:
+        ensure_signing_key(settings.token_key_file)
+    become_backfill(settings, comparisons, first, last, judge_only)
+
+
+@main.command()
 @click.option("--port", default=3000, show_default=True, help="Port on localhost.")
 def ui(port: int) -> None:
     """Open Dagster on localhost with everything that was materialised."""
