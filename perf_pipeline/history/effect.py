@@ -1,0 +1,78 @@
+"""What one comparison found for one metric of one scenario, in the form that effects are added up in.
+
+What belongs here: the effect as numbers on a log scale, its intervals, and reading it back from the limits that the
+tables hold. Adding effects up is in `chain`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The change of a metric from one version to another: P percentiles of a distribution, or P = 1 for a number."""
+
+    baseline: str
+    candidate: str
+    measured: datetime | None
+    """When its first run held; None where no table tells."""
+    percentiles: FloatArray
+    """(P,) in percent; nan for a number."""
+    estimate: FloatArray
+    """(P,) change of ln."""
+    standard_error: FloatArray
+    """(P,) of the estimate."""
+    df: FloatArray
+    """(P,) degrees of freedom of the standard error."""
+    tests: float
+    """How many independent percentiles the simultaneous band has to hold for; 1 for a number."""
+
+    def limits(self, tail: float) -> tuple[FloatArray, FloatArray]:
+        """(P,) and (P,): pointwise intervals that leave the probability `tail` on each side."""
+        reach = stdtrit(self.df, 1 - tail) * self.standard_error
+        return self.estimate - reach, self.estimate + reach
+
+    def band(self, tail: float) -> tuple[FloatArray, FloatArray]:
+        """(P,) and (P,): limits that hold at all percentiles together, by Bonferroni's rule over `tests` of them."""
+        return self.limits(tail / self.tests)
+
+
+def effect_from_limits(
+    baseline: str,
+    candidate: str,
+    measured: datetime | None,
+    percentiles: FloatArray,
+    changes: FloatArray,
+    df: float,
+    tail: float,
+) -> Effect | None:
+    """The effect behind stored limits; None where one of them is not finite.
+
+    `changes` is (5, P): estimate, low, high, band_low, band_high as ratios minus 1, the intervals at `tail` on each
+    side with `df` degrees of freedom. The number of independent percentiles is read from how much wider the band is
+    than the intervals: a max-t band at the quantile c acts like Bonferroni's rule over tail / P(t > c) of them.
+    """
+    if not np.isfinite(changes).all() or (changes <= -1).any() or not 0 < tail < 0.5 or not df > 0:
+        return None
+    estimate, low, high, band_low, band_high = np.log1p(changes)
+    quantile = float(stdtrit(df, 1 - tail))
+    standard_error = (high - low) / (2 * quantile)
+    wide = standard_error > 0
+    ratio = np.median((band_high - band_low)[wide] / (high - low)[wide]) if wide.any() else 1.0
+    beyond = float(stdtr(df, -quantile * max(float(ratio), 1.0)))
+    return Effect(
+        baseline,
+        candidate,
+        measured,
+        percentiles,
+        estimate,
+        standard_error,
+        np.full(len(percentiles), df),
+        max(1.0, min(tail / beyond, float(len(percentiles)))),
+    )
