@@ -21,7 +21,7 @@ FLOORS = (
     {"lab"},
     {"gates"},
     {"metrics"},
-    {"judge", "retention"},
+    {"judge", "retention", "history"},
     {"report"},
     {"cli", "orchestration"},
 )
