@@ -10,6 +10,7 @@ from assets.capture import replay_requests
 from assets.partitions import comparison_asset
 from assets.resources import PlanResource, StoreResource, TokenResource
 from perf_pipeline.capture.token_source import token_source
+from perf_pipeline.judge import settled_at
 from perf_pipeline.lab.campaign import run_campaign
 from perf_pipeline.plan import check_versions, split_comparison_key
 from perf_pipeline.replay.workload import freeze_workload
@@ -60,6 +61,7 @@ def test_runs(
         freeze_workload(objects, loaded),
         token_source(objects, loaded.workload.hours, tokens.issuer(loaded)),
         tokens.public_key(),
+        settled=lambda look: settled_at(objects, context.partition_key, loaded, look),
     )
     return dg.MaterializeResult(
         metadata={
@@ -68,6 +70,7 @@ def test_runs(
             "runs that did not finish": dg.MetadataValue.md(
                 "\n".join(f"- `{run_id}`: {reason}" for run_id, reason in report.failed.items()) or "none"
             ),
+            "runs that a look made needless": len(report.spared),
             "seconds": report.seconds,
             "k6": report.k6,
             "order": dg.MetadataValue.path(objects.uri(f"runs/{context.partition_key}/schedule.json")),

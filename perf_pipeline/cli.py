@@ -5,6 +5,7 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,13 @@ def ui(port: int) -> None:
 @click.option("--baseline", required=True, help="Version that runs today.")
 @click.option("--candidate", required=True, help="Version that might be released.")
 @click.option("--policy", default="default", show_default=True, help="A built-in policy by name, or a policy file.")
+@click.option(
+    "--pattern", help="Where paths name the run: '{version}/{scenario}/{repeat}/*'.  [default: told from them]"
+)
+@click.option("--rate", "rates", multiple=True, metavar="[SCENARIO=]PER_S", help="Target rate; repeat it by scenario.")
+@click.option("--warmup", metavar="TIME", help="From the start of the load, no part of the hold: 30, 2m30s.")
+@click.option("--hold", metavar="TIME", help="Length of the hold.  [default: to the end of the load]")
+@click.option("--unit", metavar="ns|us|ms|s", help="Of HdrHistogram's values.  [default: ns in logs, ms in spectra]")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
@@ -142,23 +150,37 @@ def judge(
     baseline: str,
     candidate: str,
     policy: str,
+    pattern: str | None,
+    rates: tuple[str, ...],
+    warmup: str | None,
+    hold: str | None,
+    unit: str | None,
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
     junit: Path | None,
     require_evidence: bool,
 ) -> None:
-    """Judge the run directories in the folder RUNS, whoever measured them."""
+    """Judge the runs in the folder RUNS, whoever measured them.
+
+    Run directories say all about themselves. For the results of other load generators (k6 CSV and JSON, HdrHistogram
+    logs and spectra, vegeta, wrk2; docs/results-of-others.md) --rate, --warmup and --hold say what their files do not.
+    """
     from perf_pipeline.judge import judge_folder, load_policy
+    from perf_pipeline.metrics.foreign.told import parse_told
     from perf_pipeline.report import html as html_report
     from perf_pipeline.report import json_output, markdown, terminal
     from perf_pipeline.report import junit as junit_report
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
-    judged = judge_folder(runs, baseline, candidate, load_policy(policy))
+    told = parse_told(rates, warmup, hold, unit)
+    judged = judge_folder(runs, baseline, candidate, load_policy(policy), told, pattern)
     judgement = judged.judgement
-    command = f"perf-pipeline judge {runs} --baseline {baseline} --candidate {candidate} --policy {policy}"
+    said = [("--baseline", baseline), ("--candidate", candidate), ("--policy", policy), ("--pattern", pattern)]
+    said += [*(("--rate", rate) for rate in rates), ("--warmup", warmup), ("--hold", hold), ("--unit", unit)]
+    options = shlex.join(word for option, value in said if value is not None for word in (option, value))
+    command = f"perf-pipeline judge {shlex.quote(str(runs))} {options}"
     context = context_of(judged, runs.name, command)
     if html:
         write_file(html, html_report.render(judgement, context).encode())
@@ -214,6 +236,40 @@ def plan_check(path: Path) -> None:
     runs = 2 * len(loaded.scenarios) * loaded.schedule.repeats
     minutes = runs * (loaded.load.warmup_s + loaded.load.hold_s) / 60
     click.echo(f"{path}: no errors. {runs} runs for each comparison, {minutes:.0f} minutes of load.")
+
+
+@plan.command("power")
+@click.argument("path", metavar="PLAN", type=_PATH)
+@click.option("--pilot", type=_PATH, help="Take the noise from the run directories in this folder.")
+@click.option("--cv", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", help="Assume this much noise.")
+@click.option("--policy", help="Limits to plan by.  [default: the plan's]")
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+def plan_power(path: Path, pilot: Path | None, cv: float | None, policy: str | None, as_json: bool) -> None:
+    """What a campaign of PLAN can see, before it is run.
+
+    The noise between runs is that of the plan's latest campaign, unless --pilot or --cv names another.
+    """
+    from perf_pipeline.campaigns import assumed_noise, noise_of_pilot, noise_of_plan, sights
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.report import power_table
+    from perf_pipeline.storage import open_store
+
+    if pilot is not None and cv is not None:
+        raise click.UsageError("--pilot and --cv name two sources of noise; give one of them")
+    loaded = load_plan(path)
+    limits = load_policy(policy) if policy else load_policy(loaded.policy, loaded.folder)
+    if cv is not None:
+        noise, source = assumed_noise(loaded, cv / 100), f"an assumed coefficient of variation of {cv:g} %"
+    elif pilot is not None:
+        noise, source = noise_of_pilot(pilot, limits), f"the runs in {pilot}"
+    else:
+        noise, source = noise_of_plan(open_store(read_settings().store), loaded, limits), "the plan's latest campaign"
+    seen = sights(loaded, limits, noise)
+    if as_json:
+        click.echo(json.dumps(power_table.to_json(loaded, seen, source), indent=2, allow_nan=False))
+    else:
+        Console().print(power_table.render(loaded, limits, seen, source))
 
 
 @plan.command("schema")

@@ -4,19 +4,27 @@ What belongs here: finding the policy, handing the evidence to the gates, and co
 states beside the judgement. No statistics, and no Dagster.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perf_pipeline.campaigns import earlier_campaigns, plan_of
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.gates.evidence import RunEvidence
 from perf_pipeline.gates.findings import Judgement
+from perf_pipeline.gates.looks import settled
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.verdict import judge
-from perf_pipeline.lab.run_directory import find_runs
+from perf_pipeline.gates.wording import counted
+from perf_pipeline.lab.run_directory import find_runs, read_record
 from perf_pipeline.metrics.extract import MetricTables, evidence, extract_runs, read_metrics
+from perf_pipeline.metrics.foreign.results import find_results
+from perf_pipeline.metrics.foreign.told import NOTHING_TOLD, Told, told_in_vain
+from perf_pipeline.metrics.measured_run import RUN_DIRECTORY
 from perf_pipeline.plan import Plan, split_comparison_key
 from perf_pipeline.storage import ObjectStore
 from perf_pipeline.yaml_model import parse_yaml_model
@@ -53,32 +61,90 @@ def load_policy(name: str, folder: Path = Path()) -> Policy:
     return parse_yaml_model(Policy, text, str(path))
 
 
-def judge_tables(tables: MetricTables, baseline: str, candidate: str, policy: Policy) -> Judgement:
-    """What the three gates say about measured runs.
+def judge_tables(
+    tables: MetricTables,
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    earlier: Sequence[Sequence[RunEvidence]] = (),
+) -> Judgement:
+    """What the three gates say about measured runs, knowing the noise of earlier campaigns of the same plan.
 
     Raises InputError when one of the versions was not measured.
     """
+    if problems := list(_unmeasured(tables, baseline, candidate)):
+        raise InputError(problems)
+    judgement = judge(evidence(tables), baseline, candidate, policy, earlier)
+    return replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
+
+
+def judge_folder(
+    folder: Path,
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    told: Told = NOTHING_TOLD,
+    pattern: str | None = None,
+) -> Judged:
+    """What the three gates say about the runs below a folder: run directories, and results of other load generators.
+
+    `told` is what such results do not say themselves, `pattern` where their paths name version, scenario and repeat.
+    Runs of other versions may stand in the same folder; they are on neither side. Raises InputError with every problem
+    of every run at once.
+    """
+    tables, notes = read_folder(folder, (baseline, candidate), told, pattern)
+    judgement = judge_tables(tables, baseline, candidate, policy)
+    judgement = replace(judgement, notes=(*judgement.notes, *notes))
+    return Judged(judgement, policy, facts_of(tables.run, policy))
+
+
+def read_folder(
+    folder: Path, versions: tuple[str, str], told: Told = NOTHING_TOLD, pattern: str | None = None
+) -> tuple[MetricTables, tuple[str, ...]]:
+    """The measured runs below a folder, and what a reader has to know of how they were found, one sentence each.
+
+    `versions` are the baseline and the candidate, `told` and `pattern` as for `judge_folder`. Raises InputError with
+    every problem of every run at once, and when one of the versions was not measured.
+    """
+    found = find_results(folder, versions, told, pattern)
+    problems = list(found.problems)
+    runs: list[Path] = []
+    try:
+        runs = find_runs(folder, found.files)
+    except InputError as error:
+        problems += error.problems
+    try:
+        tables = extract_runs([*runs, *found.results])
+    except InputError as error:
+        problems += error.problems
+    if not problems:
+        of_others = pc.not_equal(tables.run["source"], RUN_DIRECTORY)
+        problems += told_in_vain(told, set(tables.run.filter(of_others)["scenario"].to_pylist()))
+        problems += _unmeasured(tables, *versions)
+    if problems:
+        # What is missing may be there in a form that cannot be judged.
+        raise InputError([*problems, *found.unreadable])
+    return tables, tuple(found.notes())
+
+
+def _unmeasured(tables: MetricTables, baseline: str, candidate: str) -> Iterator[Problem]:
+    """The versions of a comparison that no run is of."""
     present = sorted(set(tables.run["version"].to_pylist()))
-    problems = [
+    missing = [
         Problem(side, f"no run is of version {version}", f"the runs are of {', '.join(present)}")
         for side, version in (("--baseline", baseline), ("--candidate", candidate))
         if version not in present
     ]
-    if not problems and baseline == candidate:
-        problems.append(Problem("--candidate", f"{candidate} is also the baseline", "name two different versions"))
-    if problems:
-        raise InputError(problems)
-    return judge(evidence(tables), baseline, candidate, policy)
+    yield from missing
+    if not missing and baseline == candidate:
+        yield Problem("--candidate", f"{candidate} is also the baseline", "name two different versions")
 
 
-def judge_folder(folder: Path, baseline: str, candidate: str, policy: Policy) -> Judged:
-    """What the three gates say about the run directories below a folder.
-
-    Runs of other versions may stand in the same folder; they are on neither side. Raises InputError with every problem
-    of every run directory at once.
-    """
-    tables = extract_runs(find_runs(folder))
-    return Judged(judge_tables(tables, baseline, candidate, policy), policy, facts_of(tables.run, policy))
+def _remarks(run: pa.Table) -> Iterator[str]:
+    """What a reader has to know of how the runs were read, each with the number of runs that it is about."""
+    counts = Counter(remark for remarks in run["remarks"].to_pylist() for remark in remarks or ())
+    for remark, number in sorted(counts.items()):
+        yield f"In {number} of {counted(run.num_rows, 'run')}: {remark}."
 
 
 def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
@@ -88,18 +154,33 @@ def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
     """
     policy = load_policy(plan.policy, plan.folder)
     tables = read_metrics(store, comparison)
-    judgement = judge_tables(tables, *split_comparison_key(comparison), policy)
+    earlier = earlier_campaigns(store, plan_of(tables), pc.min(tables.run["hold_start"]).as_py(), comparison)
+    judgement = judge_tables(tables, *split_comparison_key(comparison), policy, earlier)
     return Judged(judgement, policy, facts_of(tables.run, policy))
+
+
+def settled_at(store: ObjectStore, comparison: str, plan: Plan, look: int) -> tuple[str, ...]:
+    """The scenarios that need no more repeats, judged by the runs of a comparison up to a look (repeats per version).
+
+    Raises InputError when one of the versions has no run that can be read.
+    """
+    folder = store.local_folder(f"runs/{comparison}")
+    tables = extract_runs([run for run in find_runs(folder) if read_record(run).repeat <= look])
+    policy = load_policy(plan.policy, plan.folder)
+    earlier = earlier_campaigns(store, plan_of(tables), pc.min(tables.run["hold_start"]).as_py(), comparison)
+    return settled(judge_tables(tables, *split_comparison_key(comparison), policy, earlier))
 
 
 def facts_of(run: pa.Table, policy: Policy) -> Facts:
     """The plain facts about the runs of a comparison (table `run`): how much was measured, where, by which policy."""
+    measured = pc.min(run["hold_start"]).as_py()
     environments = [dict(pairs) for pairs in run["environment"].to_pylist()]
     facts = [
         ("Runs", f"{run.num_rows}, {_listed(run['repeat'], '{:g} repeats', largest=True)} per version and scenario"),
         ("Hold", _listed(run["hold_s"], "{:.4g} s")),
         ("Target rate", _listed(run["target_rate_per_s"], "{:g} requests/s")),
-        ("Measured", f"{pc.min(run['hold_start']).as_py():%Y-%m-%d %H:%M} UTC"),
+        ("Read from", _listed(run["source"], "{}")),
+        ("Measured", "" if measured is None else f"{measured:%Y-%m-%d %H:%M} UTC"),
         ("Workload", _listed(run["workload"], "{}")),
         ("Plan", _listed(run["plan"], "{}")),
         *((label, _distinct(environments, key)) for label, key in _ENVIRONMENT),

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -196,8 +196,37 @@ class LoadSection(_Section):
 class ScheduleSection(_Section):
     """How many runs, in which order: randomised complete blocks."""
 
-    repeats: int = Field(5, ge=2, le=200, description="runs of each version in each scenario")
+    repeats: int = Field(
+        5, ge=2, le=200, description="runs of each version in each scenario; with looks the last of them"
+    )
+    looks: tuple[Annotated[int, Field(ge=2, le=200)], ...] = Field(
+        (),
+        description="repeats at which the campaign is judged, rising, such as [5, 8, 12]: only scenarios that are "
+        "still open get more, and every look is paid for in the intervals. Empty for one look at the end",
+    )
+    paired: bool = Field(
+        False, description="analyse the two runs of a block as a pair: for labs whose level wanders from block to block"
+    )
+    aa_arm: bool = Field(
+        False, description="measure the baseline a second time in each block, as a candidate that cannot have changed"
+    )
     seed: int = Field(1, ge=0, description="seed of the order of runs and of the order of requests in a run")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _repeats_are_those_of_the_last_look(cls, section: Any) -> Any:
+        looks = section.get("looks") if isinstance(section, dict) else None
+        if isinstance(looks, list | tuple) and looks and "repeats" not in section:
+            return {**section, "repeats": looks[-1]}
+        return section
+
+    @model_validator(mode="after")
+    def _looks_rise_to_repeats(self) -> Self:
+        if list(self.looks) != sorted(set(self.looks)):
+            raise ValueError(f"looks have to rise: {', '.join(map(str, self.looks))}")
+        if self.looks and self.looks[-1] != self.repeats:
+            raise ValueError(f"repeats is {self.repeats} and the last look {self.looks[-1]}: leave repeats out")
+        return self
 
 
 class RetentionSection(_Section):

@@ -97,6 +97,7 @@ def write_run(
         "target_rate_per_s": rate_per_s,
         "hold": {"start": HOLD_START, "end": HOLD_START + hold_s},
         "environment": {"node": "lab-1", "cpus": "2"},
+        "service_digest": f"digest of {version}",
         "workload": "abc",
         "metrics": METRICS,
     }
@@ -115,7 +116,7 @@ def write_run(
         tag = "hold" if start_s >= HOLD_START else "warmup"
         rows += request_rows(start_s + latency_ms / 1000, latency_ms, 500 if number % 50 == 49 else 200, tag)
     (run / "k6.csv.gz").write_bytes(gzip.compress(k6_csv(rows)))
-    times_s = HOLD_START - 1.5 + np.arange(hold_s + 3)
+    times_s = HOLD_START - 1.5 + np.arange(hold_s + 4)
     ended = [latencies_ms[(starts_s > time - 1) & (starts_s <= time)] / 1000 for time in times_s]
     edges_s = [float(edge) for edge in np.round(1e-3 * 1.05 ** np.arange(60), 6)]
     samples = histogram_samples(times_s, ended, edges_s, SERVICE_HISTOGRAM, "service")
@@ -129,6 +130,11 @@ def write_run(
     samples += [
         (time, "container_cpu_cfs_throttled_periods_total", {"job": "service"}, 1.0 * number)
         for number, time in enumerate(times_s)
+    ]
+    requests = np.cumsum([len(some) for some in ended])
+    samples += [
+        (time, f"{SERVICE_HISTOGRAM}_count", {"job": "service"}, float(count))
+        for time, count in zip(times_s, requests, strict=True)
     ]
     (run / "series.csv.gz").write_bytes(gzip.compress(series_csv(samples)))
     return run

@@ -19,6 +19,7 @@ from perf_pipeline.gates.evidence import (
     METRICS,
     PERCENTILES,
     SHAPE_POINTS,
+    ClockOffset,
     ErrorSample,
     LatencySample,
     Missing,
@@ -150,7 +151,10 @@ def run(
         throttled_share=0.0,
         environment=ENVIRONMENT,
         metrics=metrics,
-        series_density=dict.fromkeys(("service_latency", "service_p99", "service_memory", "upstream_latency"), 1.0),
+        series_density=dict.fromkeys((*DISTRIBUTIONS, "service_p99", "service_memory"), 1.0),
+        counter_resets={"service": 0, "upstream": 0},
+        clock_offset=ClockOffset(0.0, -0.05, 0.05),
+        service_digest=f"digest of {version}",
     )
 
 

@@ -21,7 +21,8 @@ FLOORS = (
     {"lab"},
     {"gates"},
     {"metrics"},
-    {"judge", "retention", "history"},
+    {"campaigns"},
+    {"judge", "retention", "history", "simulation"},
     {"report"},
     {"cli", "orchestration"},
 )

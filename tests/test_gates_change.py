@@ -100,7 +100,7 @@ def test_a_run_in_another_environment_is_left_out_of_the_comparison() -> None:
 def test_a_metric_whose_repeats_disagree_is_never_compared() -> None:
     rng = np.random.default_rng(2)
     runs = [
-        with_metric(run, "client_latency", latency(rng, shift=0.3 * (run.repeat % 2))) if run.version == "1.1" else run
+        with_metric(run, "client_latency", latency(rng, shift=1.0 * (run.repeat % 2))) if run.version == "1.1" else run
         for run in campaign()
     ]
     verdict = verdict_of(runs, "client_latency")

@@ -16,7 +16,7 @@ def verdict(
     absent: bool = False,
 ) -> Verdict:
     if name == "not comparable":
-        return not_comparable(scenario, metric, f"no runs in {scenario}", (0, 0), absent).verdict
+        return not_comparable(scenario, metric, f"no runs in {scenario}", (0, 0), absent=absent).verdict
     return Verdict(
         scenario=scenario, metric=metric, verdict=name, reason=f"reason in {scenario}", estimate=(low + high) / 2,
         low=low, high=high, zone_low=-0.09, zone_high=0.10, smallest_detectable=0.15, repeats_to_settle=repeats,

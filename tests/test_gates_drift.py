@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from perf_pipeline.gates.drift import MOST_BATCHES, slope
+from perf_pipeline.gates.autoregression import MOST_BATCHES
+from perf_pipeline.gates.drift import slope
 
 ZONE = math.log1p(0.02) / 240
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
+from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments, other_builds
 from perf_pipeline.gates.evidence import RunEvidence
 from tests.simulated_runs import campaign
 
@@ -58,3 +58,15 @@ def test_runs_without_an_identity_are_unknown() -> None:
     found = compare(with_environments(A, A, {}, {}))
     assert found.unknown == {"1.1-browse-r01", "1.1-browse-r02"}
     assert not found.apart
+
+
+def test_a_version_is_one_build_in_each_scenario() -> None:
+    runs = campaign(scenarios=["browse", "search"], repeats=3)
+    assert other_builds(runs) == {}
+    assert other_builds([replace(run, service_digest=None) for run in runs]) == {}
+    # Another scenario may configure the service differently, and two that are equally frequent have an order.
+    by_scenario = [replace(run, service_digest=f"{run.version} {run.scenario}") for run in runs]
+    assert other_builds(by_scenario) == {}
+    two = [replace(run, service_digest=digest) for run, digest in zip(runs[:2], "ab", strict=True)]
+    assert other_builds(two) == other_builds(two[::-1])
+    assert list(other_builds(two)) == [two[1].run_id]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perf_pipeline.gates.comparison import Standing
 from perf_pipeline.gates.evidence import PERCENTILES, LatencySample, NumberSample
 from perf_pipeline.gates.findings import Verdict
-from perf_pipeline.gates.log_change import compare_logs
+from perf_pipeline.gates.log_change import compare_logs, measure
 from perf_pipeline.gates.policy import Policy
 from tests.simulated_runs import latency, policy
 
@@ -30,7 +31,9 @@ def side(seed: int, runs: int = 5, **how: float) -> list[LatencySample]:
 def compare(
     baseline: list[LatencySample], candidate: list[LatencySample], limits: Policy = LIMITS
 ) -> Verdict:  # fmt: skip
-    return compare_logs("browse", "client_latency", baseline, candidate, limits).verdict
+    return compare_logs(
+        "browse", "client_latency", measure("client_latency", baseline, candidate, limits), limits
+    ).verdict
 
 
 def numbers(*values: float, width: float = 0.0) -> list[NumberSample]:
@@ -40,7 +43,7 @@ def numbers(*values: float, width: float = 0.0) -> list[NumberSample]:
 def compare_numbers(
     baseline: list[NumberSample], candidate: list[NumberSample], metric: str = "service_p99"
 ) -> Verdict:
-    return compare_logs("browse", metric, baseline, candidate, LIMITS).verdict
+    return compare_logs("browse", metric, measure(metric, baseline, candidate, LIMITS), LIMITS).verdict
 
 
 def reshaped(sample: LatencySample, change: np.ndarray | float) -> LatencySample:
@@ -258,7 +261,7 @@ def test_a_slowdown_of_20_percent_is_found() -> None:
 
 @pytest.mark.parametrize("runs", [3, 5])
 def test_the_smallest_detectable_change_is_found_about_eight_times_in_ten(runs: int) -> None:
-    detectable = np.median([compare(side(seed, runs), side(seed + 1, runs)).smallest_detectable for seed in range(60)])  # type: ignore[type-var]
+    detectable = np.median([compare(side(seed, runs), side(seed + 1, runs)).smallest_detectable for seed in range(60)])
     found = verdicts(250, seed=7, runs=runs, shift=float(detectable))
     assert 0.72 <= found["regression"] <= 0.92
 
@@ -280,7 +283,8 @@ def test_among_hundreds_of_comparisons_a_wild_one_is_no_regression_by_chance() -
     noise = 0.10 * pattern / pattern.std(ddof=1)
     sides = numbers(*np.exp(noise)), numbers(*np.exp(math.log(1.35) + noise))
     alone, among_many = (
-        compare_logs("browse", "service_p99", *sides, LIMITS, comparisons).verdict for comparisons in (1, 250)
+        compare_logs("browse", "service_p99", measure("service_p99", *sides, LIMITS), LIMITS, Standing(number)).verdict
+        for number in (1, 250)
     )
     assert alone.verdict == "regression"
     assert among_many.verdict == "inconclusive"
@@ -301,7 +305,13 @@ def test_when_nothing_changed_hundreds_of_noisy_numbers_have_no_regression_among
         means, spreads = logs.mean(axis=2), logs.std(axis=2, ddof=1)
         far = np.flatnonzero(np.abs(means[:, 1] - means[:, 0]) > 2 * np.hypot(*(spreads / math.sqrt(3)).T))
         called += any(
-            compare_logs("s", "service_p99", numbers(*np.exp(one[0])), numbers(*np.exp(one[1])), LIMITS, each)
+            compare_logs(
+                "s",
+                "service_p99",
+                measure("service_p99", numbers(*np.exp(one[0])), numbers(*np.exp(one[1])), LIMITS),
+                LIMITS,
+                Standing(each),
+            )
             .verdict.verdict in ("regression", "improvement")
             for one in logs[far]
         )  # fmt: skip

@@ -5,19 +5,23 @@ import re
 import pytest
 
 from perf_pipeline.files import project_file
-from perf_pipeline.gates import drift, error_rates, evidence, intervals, repeat_agreement
+from perf_pipeline.gates import autoregression, error_rates, evidence, intervals, rate_change, repeat_agreement, steps
+from perf_pipeline.gates.looks import tail_at
+from perf_pipeline.metrics import series
 from tests.simulated_runs import policy
 
 PAGE = project_file("docs/method.md").read_text(encoding="utf-8")
 CODE = {
-    "drift.MOST_BATCHES": drift.MOST_BATCHES,
-    "drift.MOST_AUTOCORRELATION": drift.MOST_AUTOCORRELATION,
+    "autoregression.MOST_BATCHES": autoregression.MOST_BATCHES,
+    "autoregression.MOST_AUTOCORRELATION": autoregression.MOST_AUTOCORRELATION,
     "error_rates.DOUBT": error_rates.DOUBT,
     "evidence.PERCENTILES": len(evidence.PERCENTILES),
     "evidence.SHAPE_POINTS": evidence.SHAPE_POINTS,
-    "intervals.MOST_SPLITS": intervals.MOST_SPLITS,
-    "intervals.SAMPLED_SPLITS": intervals.SAMPLED_SPLITS,
+    "intervals.ROTATIONS": intervals.ROTATIONS,
+    "rate_change.NONE_SEEN": rate_change.NONE_SEEN,
     "repeat_agreement.HALVES_TO_WHOLES": repeat_agreement.HALVES_TO_WHOLES,
+    "steps.PENALTY": steps.PENALTY,
+    "steps.SHORTEST_LEVEL": steps.SHORTEST_LEVEL,
 }
 
 
@@ -47,18 +51,34 @@ def test_the_page_lists_every_constant_with_its_value() -> None:
 @pytest.mark.parametrize(
     ("sentence", "value"),
     [
-        ("averaged into at most {} batches", drift.MOST_BATCHES),
+        ("averaged into at most {} batches", autoregression.MOST_BATCHES),
         ("fewer than {} sub-windows", policy().run_validity.drift.min_sub_windows),
         ("+-ln(1.0{:.0f}) per 240 s", 100 * policy().run_validity.drift.zone),
         ("ln(1.0{:.0f}) per hold", 100 * policy().run_validity.drift.min_change),
+        ("levels of at least {} batches", steps.SHORTEST_LEVEL),
+        ("a penalty of {:.0f} ln(n) s^2 each", steps.PENALTY),
+        ("at any moment, is at most +-ln(1.0{:.0f})", 100 * policy().run_validity.steps.zone),
+        ("fewer than {} batches", policy().run_validity.steps.min_sub_windows),
+        ("wholly beyond {:.0f} % of the hold", 100 * policy().run_validity.clock.max_share),
+        ("by {:.0f} requests at least", series.TELLING_REQUESTS),
+        ("the upper limit of s is at most {:.0f} %", 100 * (policy().repeat_agreement.carried_cv or 0)),
         ("the mean over {} quantiles", evidence.SHAPE_POINTS),
         ("{} is 1/sqrt(2)", repeat_agreement.HALVES_TO_WHOLES),
         ("upper limit is at most {:.0f} %", 100 * policy().repeat_agreement.max_cv),
         ("up to {:.0f}, or up to the value", policy().repeat_agreement.max_dispersion),
         ("has {} percentiles", len(evidence.PERCENTILES)),
         ("t({:.3f}; df(p))", (1 + policy().change.confidence) / 2),
-        ("all of them up to {:,}", intervals.MOST_SPLITS),
-        ("else {:,} drawn", intervals.SAMPLED_SPLITS),
+        ("for each of {:,} normal vectors", intervals.ROTATIONS),
+        ("exceeds the {} quantile of F(d, d0)", policy().change.moderation.guard_quantile),
+        ("At least {}, earlier campaigns", policy().change.moderation.min_scenarios),
+        ("the repeats that bring this chance to {:.0f} %", 100 * policy().change.power),
+        (
+            "replaces the tail by tail / {:.0f} / N",
+            (1 - policy().change.confidence) / (1 - policy().change.campaign_confidence),
+        ),
+        ("these tails are {:.2f}, ", 100 * tail_at(5, (5, 8, 12), policy().change.looks.spending, 0.025)),
+        (", {:.2f} and ", 100 * tail_at(8, (5, 8, 12), policy().change.looks.spending, 0.025)),
+        (" and {:.2f} %. Bands", 100 * tail_at(12, (5, 8, 12), policy().change.looks.spending, 0.025)),
         ("its upper {:.0f} % limit", 100 * (1 - error_rates.DOUBT)),
         ("Beyond {} repeats", policy().change.max_repeats_named),
         ("t({:.2f}) se", policy().change.power),

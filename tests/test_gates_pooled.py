@@ -1,14 +1,18 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from perf_pipeline.gates.comparison import Comparison, not_comparable
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL, LatencySample
 from perf_pipeline.gates.findings import NegativeControl
-from perf_pipeline.gates.log_change import compare_logs
-from perf_pipeline.gates.pooled import judge_negative_control, pool
+from perf_pipeline.gates.log_change import compare_logs, measure
+from perf_pipeline.gates.pooled import holm, judge_negative_control, pool
 from tests.simulated_runs import latency, number, policy
 
 LIMITS = policy()
@@ -22,12 +26,12 @@ def compared(
         [latency(rng, shift=change, **how) for _ in range(runs)]  # type: ignore[arg-type]
         for change in (0.0, shift)
     ]
-    return compare_logs(scenario, metric, sides[0], sides[1], LIMITS)
+    return compare_logs(scenario, metric, measure(metric, sides[0], sides[1], LIMITS), LIMITS)
 
 
 def memory(rng: np.random.Generator, scenario: str, cv: float, shift: float = 0.0, runs: int = 5) -> Comparison:
     sides = [[number(rng, 1e8, run_cv=cv, shift=change) for _ in range(runs)] for change in (0.0, shift)]
-    return compare_logs(scenario, "service_memory", sides[0], sides[1], LIMITS)
+    return compare_logs(scenario, "service_memory", measure("service_memory", sides[0], sides[1], LIMITS), LIMITS)
 
 
 def test_scenarios_weigh_the_same_and_their_errors_add() -> None:
@@ -81,6 +85,68 @@ def test_pooled_intervals_cover_the_truth() -> None:
         (found,) = pool([memory(rng, f"s{number}", cv) for number, cv in enumerate(cvs)], LIMITS)
         covered += found.low <= 0 <= found.high
     assert covered / tries == pytest.approx(0.95, abs=0.035)
+
+
+def test_scenarios_in_general_are_known_less_well_than_these() -> None:
+    rng = np.random.default_rng(10)
+    rows = [memory(rng, f"s{number}", 0.005, 0.04 * rng.standard_normal()) for number in range(8)]
+    (found,) = pool(rows, LIMITS)
+    estimates = np.log1p([(row.verdict.estimate or 0.0) for row in rows])
+    interval = stats.ttest_1samp(estimates, 0.0).confidence_interval(0.95)
+    assert (found.general_low, found.general_high) == (
+        pytest.approx(math.expm1(interval.low)),
+        pytest.approx(math.expm1(interval.high)),
+    )
+    assert found.general_low is not None
+    assert found.general_high is not None
+    assert found.general_low < found.low < found.high < found.general_high
+    assert found.between_scenarios == pytest.approx(0.04, rel=0.5)
+
+
+def test_the_interval_of_scenarios_in_general_covers_their_mean() -> None:
+    rng, tries, covered = np.random.default_rng(11), 300, 0
+    for _ in range(tries):
+        rows = [memory(rng, f"s{number}", 0.02, 0.03 * rng.standard_normal()) for number in range(5)]
+        (found,) = pool(rows, LIMITS)
+        covered += bool((found.general_low or 0.0) <= 0 <= (found.general_high or 0.0))
+    assert covered / tries == pytest.approx(0.95, abs=0.035)
+
+
+def test_one_scenario_says_nothing_about_scenarios_in_general() -> None:
+    (found,) = pool([memory(np.random.default_rng(12), "only", 0.02)], LIMITS)
+    assert (found.general_low, found.general_high, found.between_scenarios) == (None, None, None)
+
+
+def test_scenarios_that_do_not_differ_at_all_have_no_shorter_interval_in_general() -> None:
+    rng = np.random.default_rng(13)
+    one = memory(rng, "s0", 0.02)
+    (found,) = pool([one, replace(one, verdict=replace(one.verdict, scenario="s1"))], LIMITS)
+    assert (found.general_low, found.general_high) == (found.low, found.high)
+    assert found.between_scenarios == 0
+
+
+def test_which_scenario_changed_is_asked_of_all_at_once() -> None:
+    rng = np.random.default_rng(14)
+    rows = [memory(rng, f"s{number}", 0.01, 0.06 * (number == 3)) for number in range(10)]
+    (found,) = pool(rows, LIMITS)
+    assert [change.scenario for change in found.changed] == ["s3"]
+    assert found.changed[0].p_value < 0.05
+    assert found.changed[0].estimate == pytest.approx(0.06, abs=0.02)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    expected = multipletests(p_values, method="holm")[1]
+    np.testing.assert_allclose(holm(np.array(p_values)), expected)
+
+
+def test_holm_names_a_scenario_wrongly_in_at_most_five_campaigns_of_a_hundred() -> None:
+    rng, tries = np.random.default_rng(15), 300
+    wrong = 0
+    for _ in range(tries):
+        (found,) = pool([memory(rng, f"s{number}", 0.02) for number in range(6)], LIMITS)
+        wrong += bool(found.changed)
+    assert wrong / tries <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / tries)
 
 
 def control(*rows: Comparison) -> NegativeControl:

@@ -1,7 +1,9 @@
 import pytest
 
+from perf_pipeline.gates.comparison import Standing
 from perf_pipeline.gates.evidence import ErrorSample
 from perf_pipeline.gates.findings import Verdict
+from perf_pipeline.gates.looks import Look
 from perf_pipeline.gates.rate_change import compare_rates
 from tests.simulated_runs import policy
 
@@ -16,6 +18,7 @@ def test_no_errors_in_enough_requests_are_equivalent() -> None:
     verdict = compare([0] * 5, [0] * 5)
     assert verdict.verdict == "equivalent"
     assert "from 0 errors in 100000 requests against 0 in 100000" in verdict.reason
+    assert "no error in 100000 requests means a rate below 0.003 % (3 / n)" in verdict.reason
     assert (verdict.estimate, verdict.unit, verdict.df) == (0, "share", None)
 
 
@@ -49,3 +52,14 @@ def test_the_detectable_increase_lies_beyond_the_zone_and_shrinks_with_requests(
     few, many = compare([0] * 5, [0] * 5, requests=2_000), compare([0] * 5, [0] * 5, requests=200_000)
     assert 0.001 < (many.smallest_detectable or 0) < (few.smallest_detectable or 0)
     assert many.smallest_detectable == pytest.approx(0.0011, abs=0.0001)
+
+
+def test_a_look_spends_a_part_of_what_a_single_one_has() -> None:
+    counts = [[ErrorSample(count, 20_000) for count in side] for side in ((20, 25, 14, 18, 22), (19, 23, 17, 25, 20))]
+    once = compare_rates("browse", "http_error_rate", counts[0], counts[1], policy()).verdict
+    first = compare_rates(
+        "browse", "http_error_rate", counts[0], counts[1], policy(), Standing(look=Look(1, 0.01))
+    ).verdict
+    assert (first.look, first.tail, once.look) == (1, 0.01, None)
+    assert (first.low or 0) < (once.low or 0) < (once.high or 0) < (first.high or 0)
+    assert first.open_to_repeats == (first.verdict == "inconclusive")

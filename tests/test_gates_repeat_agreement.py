@@ -57,29 +57,62 @@ def test_a_limit_grows_with_what_the_halves_of_a_run_differ_by() -> None:
     assert found.status == "agree"
 
 
-def test_repeats_in_two_groups_disagree() -> None:
-    found = agreement("client_latency", shifted(0.0, 0.001, 0.2, 0.201, 0.202))
+def test_repeats_in_two_groups_far_apart_disagree() -> None:
+    found = agreement("client_latency", shifted(0.0, 0.001, 0.5, 0.501, 0.502))
     assert found.status == "disagree"
-    assert found.value == pytest.approx(math.expm1(0.2), rel=0.02)
+    assert "of which the interval of a change carries 15 %" in found.message
 
 
-def test_a_distance_that_five_repeats_cannot_place_is_too_few_to_say() -> None:
-    found = agreement("client_latency", shifted(0.0, 0.015, 0.03, 0.045, 0.06))
+def test_a_spread_that_the_interval_of_a_change_carries_agrees() -> None:
+    """Five repeats know a spread to within a factor of 2.37: 2.4 % may be 5.6 %, and 8 % may be 19 %."""
+    assert agreement("client_latency", shifted(0.0, 0.015, 0.03, 0.045, 0.06)).status == "agree"
+    found = agreement("client_latency", shifted(0.0, 0.05, 0.1, 0.15, 0.2))
     assert found.status == "too few to say"
-    assert agreement("client_latency", shifted(0.0, 0.02, 0.04, 0.06, 0.08)).status == "disagree"
+    assert "a spread of 7.9 % between runs, with confidence between 5.1 % and 18.9 %" in found.message
 
 
-def test_without_halves_the_floor_alone_decides() -> None:
+def test_without_a_spread_that_is_carried_the_distance_alone_decides() -> None:
+    article = policy("v2.18")
+    assert agreement("client_latency", shifted(0.0, 0.02, 0.03, 0.045, 0.01), article).status == "agree"
+    assert agreement("client_latency", shifted(0.0, 0.03, 0.06, 0.09, 0.12), article).status == "too few to say"
+    assert agreement("client_latency", shifted(0.0, 0.001, 0.2, 0.201, 0.202), article).status == "disagree"
+
+
+@pytest.mark.parametrize("run_cv", [0.03, 0.05])
+def test_plain_noise_of_five_percent_is_never_refused(run_cv: float) -> None:
+    found = [
+        agreement("client_latency", [latency(np.random.default_rng([seed, one]), run_cv=run_cv) for one in range(5)])
+        for seed in range(200)
+    ]
+    assert {one.status for one in found} <= {"agree", "too few to say"}
+
+
+def test_without_halves_the_odd_and_even_seconds_are_the_scale() -> None:
     samples = [replace(sample, half_shapes=np.full((2, 200), np.nan)) for sample in shifted(0.0, 0.01)]
+    apart = float(np.abs(samples[0].alternate_shapes[0] - samples[0].alternate_shapes[1]).mean())
     found = agreement("client_latency", list(samples))
-    assert (found.status, found.within) == ("agree", None)
+    assert found.within == pytest.approx(math.expm1(apart))
+    assert f"of one run odd and even seconds {100 * math.expm1(apart):.1f} %" in found.message
+
+
+def test_movement_inside_runs_shows_in_halves_and_not_in_seconds() -> None:
+    found = agreement("client_latency", shifted(0.0, 0.01, 0.02, within=0.06))
+    assert "of one run halves 6.2 %, odd and even seconds 0.7 %" in found.message
+
+
+def test_without_halves_nothing_says_that_repeats_disagree() -> None:
+    samples = [replace(sample, half_shapes=np.full((2, 200), np.nan)) for sample in shifted(0, 0.1, 0, 0.1, 0, 0.1)]
+    samples = [replace(sample, alternate_shapes=np.full((2, 200), np.nan)) for sample in samples]
+    found = agreement("client_latency", list(samples), policy("v2.18"))
+    assert found.status == "too few to say"
+    assert "how far apart parts of one run lie is not known" in found.message
 
 
 def test_the_repeat_that_stands_apart_is_named_and_kept() -> None:
     found = agreement("client_latency", shifted(0.0, 0.005, 0.15, 0.01, 0.002))
     assert found.most_influential_run == "r03"
     assert found.repeats == 5
-    assert "without the furthest" in found.message
+    assert "r03 stands furthest from the others, 15.8 % away; without it 0.5 %" in found.message
 
 
 def test_one_repeat_shifted_by_15_percent_is_named() -> None:

@@ -13,7 +13,9 @@ from tests.simulated_runs import policy
 
 def spread(sd: float, runs: int, statistics: int = 1) -> Difference:
     variance = np.full(statistics, sd**2)
-    return Difference(np.zeros(statistics), variance, variance, runs, runs, np.zeros(statistics, dtype=bool))
+    return Difference(
+        np.zeros(statistics), (variance, variance), (runs, runs), np.zeros(statistics, dtype=bool), np.zeros(statistics)
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_the_detectable_increase_of_an_error_rate_is_found_eight_times_in_ten() 
             [ErrorSample(int(count), 20_000) for count in rng.poisson(20_000 * (0.001 + more), 5)]
             for more in (0.0, increase)
         ]
-        found += compare_rates("s", "http_error_rate", *sides, limits).verdict.verdict == "regression"
+        found += compare_rates("s", "http_error_rate", sides[0], sides[1], limits).verdict.verdict == "regression"
     assert 0.70 <= found / 400 <= 0.90
 
 

@@ -196,3 +196,50 @@ def test_progress_is_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         lab.measure()
     assert [run_id for run_id in lab.order if run_id in caplog.text] == lab.order
+
+
+def with_looks(lab: Lab, tmp_path: Path) -> None:
+    scenarios = [{"name": "one", "rate_per_s": 20}, {"name": "two", "rate_per_s": 20}]
+    lab.plan = small_plan(tmp_path / "looks", scenarios=scenarios, schedule={"looks": [2, 3, 5], "seed": 5})
+
+
+def look_at(lab: Lab, answers: dict[int, set[str]], asked: list[int]) -> CampaignReport:
+    def settled(look: int) -> set[str]:
+        asked.append(look)
+        repeats = {int(run_id.rpartition("-r")[2]) for run_id in lab.measured}
+        assert not repeats or max(repeats) <= look, "a look sees no later run"
+        return answers[look]
+
+    workload = freeze_workload(lab.store, lab.plan)
+    return run_campaign(lab.store, lab.plan, "1.0", "1.1", workload, {}, "PUBLIC KEY", settled)
+
+
+def test_scenarios_that_are_settled_at_a_look_get_no_more_repeats(lab: Lab, tmp_path: Path) -> None:
+    with_looks(lab, tmp_path)
+    asked: list[int] = []
+    report = look_at(lab, {2: {"one"}, 3: set()}, asked)
+    assert asked == [2, 3]
+    assert sorted(report.spared) == [f"{version}-one-r0{n}" for version in ("1.0", "1.1") for n in (3, 4, 5)]
+    assert lab.measured == [run for run in lab.order if run not in report.spared]
+    assert lab.plan.schedule.repeats == 5
+
+
+def test_a_look_that_settles_everything_ends_the_campaign(lab: Lab, tmp_path: Path) -> None:
+    with_looks(lab, tmp_path)
+    report = look_at(lab, {2: {"one", "two"}, 3: {"one", "two"}}, [])
+    assert len(report.measured) == 8
+    assert len(report.spared) == 12
+
+
+def test_a_campaign_that_goes_on_keeps_what_was_said_at_a_look(lab: Lab, tmp_path: Path) -> None:
+    with_looks(lab, tmp_path)
+    lab.failing["1.1-two-r03"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        look_at(lab, {2: {"one"}}, [])
+    lab.failing.clear()
+    lab.measured.clear()
+    asked: list[int] = []
+    report = look_at(lab, {3: {"two"}}, asked)
+    assert asked == [3], "the first look is not taken twice"
+    assert {run_id.split("-")[1] for run_id in report.measured} == {"two"}
+    assert json.loads(lab.store.get(f"{PREFIX}/looks.json")) == {"2": ["one"], "3": ["two"]}

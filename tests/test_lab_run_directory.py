@@ -33,6 +33,12 @@ def test_the_fields_that_every_harness_has_are_enough(tmp_path: Path) -> None:
     assert record.status == "complete"
 
 
+@pytest.mark.parametrize("looks", [[1], [5, 5], [8, 5]])
+def test_looks_that_do_not_rise_are_refused(tmp_path: Path, looks: list[int]) -> None:
+    with pytest.raises(InputError, match="looks are numbers of repeats from 2"):
+        read_record(make_run(tmp_path / "a", design={"looks": looks}))
+
+
 def test_runs_are_found_at_any_depth(tmp_path: Path) -> None:
     make_run(tmp_path / "c" / "one")
     make_run(tmp_path / "c" / "deeper" / "two", run_id="other")

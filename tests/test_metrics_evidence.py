@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from perf_pipeline.gates.evidence import (
     METRICS,
     PERCENTILES,
     SHAPE_POINTS,
+    Design,
     ErrorSample,
     LatencySample,
     Missing,
@@ -17,6 +20,7 @@ from perf_pipeline.gates.evidence import (
 from perf_pipeline.metrics.evidence import evidence, latency_sample
 from perf_pipeline.metrics.extract import extract_runs
 from perf_pipeline.metrics.histogram import bucket_edges_ms, bucket_index, window_histogram
+from perf_pipeline.metrics.measured_run import measure_run
 from perf_pipeline.metrics.tables import MetricTables
 from tests.recorded_runs import write_run
 
@@ -75,11 +79,50 @@ def test_every_run_has_evidence_of_its_own(tmp_path: Path) -> None:
     assert isinstance(first.metrics["service_memory"], NumberSample)
     assert first.metrics["service_memory"].levels.shape == (6,)
     assert first.metrics["graphql_error_rate"] == Missing("the plan names no source for it", absent=True)
-    assert set(first.series_density) == {"service_latency", "service_p99", "service_memory", "upstream_latency"}
+    assert set(first.series_density) == set(METRICS) - {"http_error_rate", "graphql_error_rate"}
+    assert first.counter_resets == {"service": 0, "upstream": 0}
+    assert first.clock_offset.low_s < 0 < first.clock_offset.high_s
+    assert (first.service_digest, second.service_digest) == ("digest of 1.0", "digest of 1.1")
     client = [run.metrics["client_latency"] for run in (first, second)]
     assert client[0].requests == client[1].requests == 294
     assert not np.allclose(client[0].log_quantiles, client[1].log_quantiles)
     assert np.log(1.04) < first.metrics["service_latency"].log_bucket_width[9] < np.log(1.06)
+
+
+def test_levels_and_every_other_second_come_through_the_tables(tmp_path: Path) -> None:
+    run = write_run(tmp_path, hold_s=120, rate_per_s=5)
+    measured = measure_run(run)
+    (found,) = evidence(extract_runs([run]))
+    sample, histogram = found.metrics["client_latency"], measured.histograms["client_latency"]
+    assert sample.sub_window_s == 1.0
+    np.testing.assert_allclose(sample.levels, np.log(measured.metrics["client_latency"].levels))
+    at = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
+    for shape, part in zip(sample.alternate_shapes, histogram.alternate(), strict=True):
+        np.testing.assert_allclose(shape, part.log_quantiles(at))
+    assert (found.metrics["service_p99"].sub_window_s, len(found.metrics["service_p99"].levels)) == (10.0, 12)
+    assert (found.metrics["service_memory"].sub_window_s, len(found.metrics["service_memory"].levels)) == (1.0, 120)
+
+
+def test_tables_of_before_are_read_without_seconds(tmp_path: Path) -> None:
+    tables = extract_runs([write_run(tmp_path, hold_s=120, rate_per_s=5)])
+
+    def emptied(table: pa.Table, *names: str) -> pa.Table:
+        for name in names:
+            field = table.schema.field(name)
+            table = table.set_column(table.column_names.index(name), field, pa.nulls(table.num_rows, field.type))
+        return table
+
+    (found,) = evidence(
+        MetricTables(
+            emptied(tables.run, "counter_resets", "clock_offset_s", "service_digest"),
+            emptied(tables.latency_histogram, "odd_count"),
+            emptied(tables.run_metric.filter(pc.field("metric") == "client_latency"), "levels", "level_s"),
+        )
+    )
+    sample = found.metrics["client_latency"]
+    assert (sample.sub_window_s, len(sample.levels)) == (10.0, 12)
+    assert np.isfinite(sample.alternate_shapes).all()
+    assert (found.counter_resets, found.clock_offset, found.service_digest) == ({}, None, None)
 
 
 def test_another_workload_is_another_environment(tmp_path: Path) -> None:
@@ -88,6 +131,18 @@ def test_another_workload_is_another_environment(tmp_path: Path) -> None:
     first, second = evidence(extract_runs(runs))
     assert first.environment == {"node": "lab-1", "cpus": "2", "workload": "abc"}
     assert second.environment["workload"] == "other"
+
+
+def test_what_was_fixed_beforehand_reaches_the_gates(tmp_path: Path) -> None:
+    unsaid, looked, plain = (
+        write_run(tmp_path, f"1.0-browse-r0{number}", **record)
+        for number, record in enumerate(
+            ({}, {"design": {"looks": [5, 8, 12], "paired": True}, "arm": "aa"}, {"design": {}}), start=1
+        )
+    )
+    found = evidence(extract_runs([unsaid, looked, plain]))
+    assert [run.design for run in found] == [None, Design((5, 8, 12), paired=True), Design()]
+    assert [run.arm for run in found] == ["main", "aa", "main"]
 
 
 def test_a_failed_run_is_evidence_of_its_failure(tmp_path: Path) -> None:

@@ -37,7 +37,15 @@ def test_runs_become_rows(tmp_path: Path) -> None:
 
 def test_the_histogram_has_a_row_for_each_bucket_that_holds_requests(tmp_path: Path) -> None:
     table = extract_runs([write_run(tmp_path)]).latency_histogram
-    assert table.column_names == ["run_id", "metric", "sub_window", "bucket_low_ms", "bucket_high_ms", "count"]
+    assert table.column_names == [
+        "run_id",
+        "metric",
+        "sub_window",
+        "bucket_low_ms",
+        "bucket_high_ms",
+        "count",
+        "odd_count",
+    ]
     rows = table.to_pylist()
     assert min(row["count"] for row in rows) > 0
     for row in rows:

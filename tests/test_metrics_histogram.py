@@ -1,5 +1,7 @@
 """Histograms: no quantile is further off than a bucket is wide, and counts add without loss."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,6 +126,28 @@ def test_mean_log_and_parts_of_sub_windows(values: list[float], seed: int) -> No
             assert np.isnan(histogram.mean_logs()[number])
     assert histogram.over(np.array([True, False, True, False])).requests == np.isin(window, [0, 2]).sum()
     assert histogram.over().requests == len(values)
+
+
+@given(latencies, st.integers(0, 2**32 - 1), st.integers(1, 25))
+def test_seconds_are_gathered_into_sub_windows_and_every_other_one_is_known(
+    values: list[float], seed: int, seconds: int
+) -> None:
+    second = np.random.default_rng(seed).integers(0, 24, len(values))
+    low, high = bucket_edges_ms(bucket_index(values))
+    by_second = window_histogram(low, high, second, np.ones(len(values)), 24)
+    gathered = by_second.gathered(seconds)
+    assert gathered.counts.shape[0] == math.ceil(24 / seconds)
+    for number in range(math.ceil(24 / seconds)):
+        assert gathered.window(number).requests == (second // seconds == number).sum()
+    even, odd = gathered.alternate()
+    there = np.unique(second)
+    assert (even.requests, odd.requests) == (np.isin(second, there[::2]).sum(), np.isin(second, there[1::2]).sum())
+    np.testing.assert_array_equal(even.counts + odd.counts, gathered.over().counts)
+
+
+def test_without_seconds_the_sub_windows_alternate() -> None:
+    histogram = WindowedHistogram(np.array([1.0]), np.array([2.0]), np.array([[1.0], [2.0], [4.0]]))
+    assert [part.requests for part in histogram.alternate()] == [5, 2]
 
 
 def test_mean_log_of_buckets_without_width_is_finite() -> None:

@@ -88,6 +88,16 @@ requests = st.tuples(
 )  # fmt: skip
 
 
+def test_seconds_with_requests_and_the_end_of_the_load_count_failures_and_other_scenarios_too(tmp_path: Path) -> None:
+    rows = [*request_rows(START + 1.5, 500.0), *request_rows(START + 3.75, 250.0, 503)]
+    samples = read(write(tmp_path, rows))
+    assert (samples.windows_with_requests, samples.load_end_s) == (2, (START + 3.5, START + 3.5))
+    samples = read(write(tmp_path, [*rows, *request_rows(START + 9.0, 0.0, scenario="cool_down")]))
+    assert (samples.windows_with_requests, samples.load_end_s) == (2, (START + 9.0, START + 9.0))
+    in_seconds = [row | {"timestamp": str(int(row["timestamp"]) // 10**6)} for row in rows]
+    assert read(write(tmp_path, in_seconds)).load_end_s == (START + 2.75, START + 3.75)
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(requests, min_size=1, max_size=60),

@@ -11,10 +11,12 @@ from perf_pipeline.errors import InputError
 from perf_pipeline.gates.evidence import METRICS as ALL_METRICS
 from perf_pipeline.gates.evidence import Missing
 from perf_pipeline.metrics.measured_run import Measurement, measure_run
+from perf_pipeline.metrics.series import FILE_NAMES
 from tests.recorded_runs import (
     HOLD_START,
     MEMORY,
     METRICS,
+    SERVICE_HISTOGRAM,
     histogram_samples,
     k6_csv,
     request_rows,
@@ -44,6 +46,68 @@ def test_a_whole_run_has_every_metric_that_its_record_names(tmp_path: Path) -> N
     assert run.metrics["http_error_rate"] == Measurement(value=6 / 300, errors=6, requests=300)
     assert run.metrics["graphql_error_rate"] == Missing("the plan names no source for it", absent=True)
     assert set(run.histograms) == {"client_latency", "service_latency", "upstream_latency"}
+    assert run.counter_resets == {"service": 0, "upstream": 0}
+    assert run.not_measured == {}
+
+
+def test_levels_are_those_of_seconds_also_where_sub_windows_are_longer(tmp_path: Path) -> None:
+    run = measure_run(write_run(tmp_path, hold_s=120, rate_per_s=5))
+    assert (run.sub_window_s, run.windows) == (10.0, 12)
+    for metric in ("client_latency", "service_latency", "service_memory", "upstream_latency"):
+        measured = run.metrics[metric]
+        assert (len(measured.levels), measured.level_s) == (120, 1.0)
+        assert np.isfinite(measured.levels).sum() >= 119
+    assert (len(run.metrics["service_p99"].levels), run.metrics["service_p99"].level_s) == (12, None)
+    client = run.histograms["client_latency"]
+    assert client.counts.shape[0] == 12
+    assert client.odd_counts.sum() == pytest.approx(client.over().requests / 2, abs=10)
+    level = np.log(run.metrics["client_latency"].levels[10:20]).mean()
+    assert level == pytest.approx(client.mean_logs()[1], abs=0.02)
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 20.0, -40.0])
+def test_a_clock_of_the_series_that_is_not_that_of_k6_is_found(tmp_path: Path, ahead_s: float) -> None:
+    run = write_run(tmp_path, hold_s=120, rate_per_s=20)
+    times = HOLD_START - 1.5 + np.arange(180)
+    counted = 20 * np.clip(times - HOLD_START + 1, 0, 121)
+    samples = [
+        (time + ahead_s, f"{SERVICE_HISTOGRAM}_count", {"job": "service"}, float(int(count)))
+        for time, count in zip(times, counted, strict=True)
+    ]
+    (run / "series.csv.gz").write_bytes(gzip.compress(series_csv(samples)))
+    offset = measure_run(run).clock_offset
+    assert offset.low_s <= ahead_s <= offset.high_s
+    assert offset.high_s - offset.low_s < 2.1
+
+
+def test_series_that_end_with_the_load_say_nothing_of_the_clock(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    times = HOLD_START - 1.5 + np.arange(7)
+    samples = [(time, f"{SERVICE_HISTOGRAM}_count", {"job": "service"}, 50 * n) for n, time in enumerate(times)]
+    (run / "series.csv.gz").write_bytes(gzip.compress(series_csv(samples)))
+    measured = measure_run(run)
+    assert measured.clock_offset is None
+    assert measured.not_measured == {"clock": "series.csv.gz ends before the load did"}
+
+
+def test_seconds_without_a_request_are_counted_against_what_the_rate_fills(tmp_path: Path) -> None:
+    def density(run: Path) -> float:
+        return measure_run(run).metrics["client_latency"].series_density
+
+    assert density(write_run(tmp_path, hold_s=40, rate_per_s=1)) == 1.0
+    stalled = write_run(tmp_path, "1.0.0-browse-r02", hold_s=40)
+    rows = [row for n in range(0, 40, 2) for row in request_rows(HOLD_START + n + 0.5, 1.0) * 50]
+    (stalled / "k6.csv.gz").write_bytes(gzip.compress(k6_csv(rows)))
+    assert density(stalled) == pytest.approx(0.5)
+
+
+def test_holes_in_the_series_are_counted_against_the_interval_that_was_meant(tmp_path: Path) -> None:
+    times = HOLD_START + 1 + 2.0 * np.arange(10)
+    memory = [(time, MEMORY, {"job": "service"}, 1e8) for time in times]
+    for interval_s, expected in ((1.0, 10 / 19), (2.0, 1.0)):
+        run = write_run(tmp_path / str(interval_s), hold_s=20, scrape_interval_s=interval_s)
+        (run / "series.csv.gz").write_bytes(gzip.compress(series_csv(memory)))
+        assert measure_run(run).metrics["service_memory"].series_density == pytest.approx(expected)
 
 
 def test_p99_is_read_from_the_requests_of_the_whole_hold_and_of_each_sub_window(tmp_path: Path) -> None:
@@ -107,10 +171,9 @@ def test_without_a_series_file_each_of_its_metrics_says_so(tmp_path: Path) -> No
     (run / "series.csv.gz").unlink()
     measured = measure_run(run)
     for metric in ("service_latency", "service_p99", "service_memory", "upstream_latency"):
-        assert measured.metrics[metric] == Missing(
-            f"{run.name} holds none of series.csv, series.csv.gz, series.parquet", absent=False
-        )
+        assert measured.metrics[metric] == Missing(f"{run.name} holds none of {', '.join(FILE_NAMES)}", absent=False)
     assert measured.throttled_share is None
+    assert set(measured.not_measured) == {"restarts", "clock"}
 
 
 def test_without_sources_the_metrics_of_series_are_absent_and_k6_is_judged(tmp_path: Path) -> None:
@@ -130,6 +193,7 @@ def test_a_service_that_was_restarted_loses_its_metrics_with_the_reason(tmp_path
     measured = measure_run(run).metrics
     for metric in ("service_latency", "service_p99"):
         assert "its process was restarted" in measured[metric].reason
+    assert measure_run(run).counter_resets == {"service": 1}
 
 
 def test_graphql_errors_are_counted_where_the_plan_asks(tmp_path: Path) -> None:

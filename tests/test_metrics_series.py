@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ from perf_pipeline.lab.run_directory import Hold
 from perf_pipeline.metrics.histogram import WindowedHistogram
 from perf_pipeline.metrics.series import (
     ScrapedSeries,
+    counter_resets,
     find_series_file,
+    load_end,
     read_gauge,
     read_histogram,
     read_series,
@@ -232,17 +234,69 @@ def test_scrapes_once_a_second_are_dense_however_they_fall(phase: float, seed: i
     times = HOLD.start - 1 + phase + np.arange(62) + jitter
     hold = Hold(start=HOLD.start, end=HOLD.start + 60)
     inside = times[(times >= hold.start) & (times <= hold.end)]
-    assert scrape_density(inside, hold) == 1.0
+    assert scrape_density(inside, hold, 1.0) == 1.0
 
 
 def test_density_falls_with_what_is_missing() -> None:
     hold = Hold(start=0, end=61)
     times = np.arange(0.5, 61)
-    assert scrape_density(times[:30], hold) == 0.5
-    assert scrape_density(times[::2], hold) == pytest.approx(0.5, abs=0.02)
-    assert scrape_density(np.empty(0), hold) == 0
+    assert scrape_density(times[:30], hold, 1.0) == 0.5
+    assert scrape_density(times[::2], hold, 1.0) == pytest.approx(0.5, abs=0.02)
+    assert scrape_density(np.empty(0), hold, 1.0) == 0
+    assert scrape_density(times[::2], hold, 2.0) == 1.0
     # A burst makes up for no gap.
-    assert scrape_density(np.concatenate([times[:30], 20.1 + np.arange(30) / 100]), hold) == 0.5
+    assert scrape_density(np.concatenate([times[:30], 20.1 + np.arange(30) / 100]), hold, 1.0) == 0.5
+
+
+def test_a_counter_that_went_back_is_a_restart_of_its_process(tmp_path: Path) -> None:
+    upstream = [(t, n, tags, v if t < 1005 else v - 6) for t, n, tags, v in one_request_a_second("upstream")]
+    memory = [(t, "memory_bytes", SERVICE, float(10 - t % 2)) for t, *_ in one_request_a_second()]
+    assert counter_resets(scraped(tmp_path, one_request_a_second() + upstream + memory)) == {
+        "service": 0,
+        "upstream": 1,
+    }
+    assert counter_resets(scraped(tmp_path, memory)) == {}
+
+
+def followed(folder: Path, counted: Callable[[float], float], times: np.ndarray) -> tuple[float, float] | str:
+    """When the load ended by a counter with this value at each time."""
+    path = folder / "series.csv"
+    path.write_bytes(series_csv([(time, "latency_seconds_count", SERVICE, float(counted(time))) for time in times]))
+    return load_end(read_series(path, NAMES, HOLD, {"latency_seconds_count"}), LATENCY, HOLD)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.floats(1005, 1020), st.floats(0, 0.99), st.sampled_from([20.0, 500.0]), st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_end_of_the_load_is_found_by_the_clock_of_the_series(
+    tmp_path: Path, end_s: float, phase: float, rate_per_s: float, interval_s: float
+) -> None:
+    """A load that begins before the hold, and ends somewhere between two scrapes, also far from the end of the hold."""
+    times = 990 + phase + np.arange(0, 40, interval_s)
+    found = followed(tmp_path, lambda time: rate_per_s * min(max(time - 992, 0), end_s - 992), times)
+    assert not isinstance(found, str)
+    assert found[0] <= end_s <= found[1]
+    assert found[1] - found[0] <= 4 * interval_s
+
+
+def test_two_scrapes_in_a_row_say_nothing_of_the_load(tmp_path: Path) -> None:
+    """One late answer between scrapes that lie 10 ms apart is no load of 100 requests/s."""
+    times = np.concatenate((np.arange(995, 1013), [1012.01, 1013.0]))
+    late = {1012.01: 1.0, 1013.0: 1.0}
+    found = followed(tmp_path, lambda time: 20 * min(time - 995, 15) + late.get(time, 0), times)
+    assert found == (1009.0, 1011.0)
+
+
+@pytest.mark.parametrize(
+    ("counted", "why"),
+    [
+        (lambda time: 20 * (time - 990), "ends before the load did"),
+        (lambda _: 5.0, "counted no request in the hold"),
+        (lambda time: 2000 - time, "that could be followed around the hold"),
+    ],
+)
+def test_a_load_whose_end_was_not_seen_is_not_known(tmp_path: Path, counted: Callable, why: str) -> None:
+    assert why in followed(tmp_path, counted, np.arange(995.0, 1015))
+    assert "that could be followed" in load_end(scraped(tmp_path, one_request_a_second()), LATENCY, HOLD)
 
 
 def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:

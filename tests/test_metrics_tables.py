@@ -34,6 +34,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(sample.levels, again.levels)
 
 
+def test_tables_of_an_earlier_version_are_read_and_know_nothing_of_later_columns(tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path / "store")
+    tables = extract_runs([write_run(tmp_path, design={"looks": [5, 8]}, arm="aa")])
+    earlier = tables.by_name() | {"run": tables.run.drop_columns(["arm", "looks", "paired"])}
+    write_tables(store, "1.0__1.1", earlier)
+    (run,) = evidence(read_metrics(store, "1.0__1.1"))
+    assert (run.design, run.arm) == (None, "main")
+
+
 def test_evidence_does_not_depend_on_the_order_of_the_rows(tmp_path: Path) -> None:
     """Parquet that something else wrote may be in any order, and with plain text columns."""
     tables = extract_runs([write_run(tmp_path, f"1.0-browse-r0{n}", seed=n) for n in (1, 2)])

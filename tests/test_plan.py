@@ -139,3 +139,31 @@ def test_every_field_of_the_schema_says_what_it_is() -> None:
         if "description" not in field and name not in ("name",)
     ]
     assert unexplained == []
+
+
+def schedule_of(tmp_path: Path, section: str) -> Plan:
+    path = tmp_path / "plan.yaml"
+    path.write_text(MINIMAL.replace("schedule: {repeats: 5, seed: 1}", f"schedule: {section}"))
+    return load_plan(path)
+
+
+def test_the_last_look_is_the_number_of_repeats(tmp_path: Path) -> None:
+    assert schedule_of(tmp_path, "{looks: [5, 8, 12]}").schedule.repeats == 12
+    assert schedule_of(tmp_path, "{looks: [5, 8], repeats: 8}").schedule.looks == (5, 8)
+    assert schedule_of(tmp_path, "{}").schedule.looks == ()
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{looks: [5, 3]}", "looks have to rise: 5, 3"),
+        ("{looks: [5, 5]}", "looks have to rise"),
+        ("{looks: [5, 8], repeats: 9}", "repeats is 9 and the last look 8: leave repeats out"),
+        ("{looks: [1, 8]}", "schedule.looks[0]"),
+        ("{looks: all}", "schedule.looks"),
+    ],
+)
+def test_looks_that_make_no_sense_are_refused(tmp_path: Path, section: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        schedule_of(tmp_path, section)
+    assert said in str(raised.value)

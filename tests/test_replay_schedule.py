@@ -56,3 +56,23 @@ def test_the_order_is_a_function_of_the_plan(tmp_path: Path) -> None:
 def test_seeds_differ_by_each_of_their_parts() -> None:
     assert len({derived_seed(1, "a", 2), derived_seed(1, "a2"), derived_seed(2, "a", 2), derived_seed(1, "b", 2)}) == 4
     assert 0 <= derived_seed(7) < 2**32
+
+
+def test_an_arm_of_the_baseline_against_itself_moves_no_other_run(tmp_path: Path) -> None:
+    named = [{"name": "s0", "rate_per_s": 1}, {"name": "s1", "rate_per_s": 1}]
+    plain = schedule_runs(small_plan(tmp_path / "a", scenarios=named, schedule={"repeats": 6}), "1.0", "1.1")
+    armed = schedule_runs(
+        small_plan(tmp_path / "b", scenarios=named, schedule={"repeats": 6, "aa_arm": True}), "1.0", "1.1"
+    )
+    main = [run.run_id for run in armed if run.arm == "main"]
+    assert main == [run.run_id for run in plain]
+    arm = [run for run in armed if run.arm == "aa"]
+    assert {run.version for run in arm} == {"1.0"}
+    assert sorted(run.run_id for run in arm) == [f"1.0-s{n}-aa-r{r:02d}" for n in (0, 1) for r in range(1, 7)]
+    by_id = {run.run_id: run for run in armed}
+    for run in arm:
+        pair = [by_id[f"{version}-{run.scenario}-r{run.repeat:02d}"] for version in ("1.0", "1.1")]
+        assert {run.seed, run.block} == {pair[0].seed, pair[0].block} == {pair[1].seed, pair[1].block}
+        assert abs(pair[0].position - pair[1].position) == 1, "the arm never parts the two versions"
+    before = sum(run.position < by_id[f"1.0-{run.scenario}-r{run.repeat:02d}"].position for run in arm)
+    assert before == 6, "equally often before and after the versions"

@@ -43,7 +43,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
         ("gate_pooled", Pooled, set()),
         ("verdict", Verdict, {"percentiles"}),
         ("decision", Decision, set()),
-        ("decision", Judgement, {"decision", "verdicts", "runs", "agreement", "pooled", "negative_control"}),
+        ("decision", Judgement, {"aa_arm", "decision", "verdicts", "runs", "agreement", "pooled", "negative_control"}),
     ],
 )
 def test_every_field_of_a_finding_has_a_column(table: str, finding: type, elsewhere: set[str]) -> None:

@@ -4,11 +4,13 @@ What belongs here: what is compared with what, and what cannot be compared and w
 `log_change` (distributions and numbers) and `rate_change` (error rates).
 """
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison, not_comparable
+from perf_pipeline.gates.comparison import Comparison, Standing, not_comparable
 from perf_pipeline.gates.environment import EnvironmentFindings
 from perf_pipeline.gates.evidence import (
     ERROR_RATES,
@@ -18,13 +20,21 @@ from perf_pipeline.gates.evidence import (
     Missing,
     NumberSample,
     RunEvidence,
-    Sample,
 )
 from perf_pipeline.gates.findings import Agreement, RunValidity
-from perf_pipeline.gates.log_change import compare_logs
+from perf_pipeline.gates.log_change import Measured, compare_logs, measure
+from perf_pipeline.gates.looks import look_at
+from perf_pipeline.gates.moderation import Prior, Spread, fit_prior
+from perf_pipeline.gates.paired import Side, designed_in_pairs, pairs
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.rate_change import compare_rates
 from perf_pipeline.gates.samples import SampleKey, UsableSamples, metric_of
+
+Sides: TypeAlias = tuple[Side, Side]
+"""Baseline and candidate."""
+Question: TypeAlias = tuple[str, str]
+"""scenario, metric"""
+LogSample: TypeAlias = LatencySample | NumberSample
 
 
 def compare_versions(
@@ -36,48 +46,105 @@ def compare_versions(
     environments: EnvironmentFindings,
     usable: UsableSamples,
     policy: Policy,
+    earlier: Mapping[str, Sequence[Spread]],
 ) -> tuple[Comparison, ...]:
-    """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order."""
+    """Compare every metric in every scenario that either version was run in, scenarios by name, metrics in order.
+
+    `earlier` holds, by metric, the spreads that earlier campaigns of the same plan found; they only say how large noise
+    usually is.
+    """
     found = {finding.run_id: finding for finding in validity}
     agreed = {(one.version, one.scenario, one.metric): one for one in agreement}
-    by_scenario: dict[str, list[RunEvidence]] = {}
-    for run in runs:
-        by_scenario.setdefault(run.scenario, []).append(run)
-    questions = [(scenario, metric) for scenario in sorted(by_scenario) for metric in METRICS]
-    sides = {
-        (scenario, metric): [usable.get((version, scenario, metric), ()) for version in (baseline, candidate)]
-        for scenario, metric in questions
+    by_scenario = scenarios_of(runs)
+    questions = list(itertools.product(by_scenario, METRICS))
+    designed = {name for name, members in by_scenario.items() if designed_in_pairs(members, policy)}
+    paired = {
+        (scenario, metric) for scenario, metric in questions if scenario in designed and metric not in ERROR_RATES
     }
-    refusals: dict[tuple[str, str], Comparison] = {}
-    for scenario, metric in questions:
-        keys = (baseline, scenario, metric), (candidate, scenario, metric)
-        of_sides = sides[scenario, metric]
-        reason, absent = _without_source(by_scenario[scenario], metric)
-        reason = (
-            reason
-            or environments.apart.get(scenario)
-            or _too_few_runs(by_scenario[scenario], keys, of_sides, found, policy)
-            or _disagreement([agreed[key] for key in keys if key in agreed], policy)
-        )
+    sides: dict[Question, Sides] = {}
+    refusals: dict[Question, Comparison] = {}
+    for question in questions:
+        scenario, metric = question
+        members = by_scenario[scenario]
+        keys = (baseline, *question), (candidate, *question)
+        both = usable.get(keys[0], ()), usable.get(keys[1], ())
+        source, absent = _without_source(members, metric)
+        refused = source or environments.apart.get(scenario)
+        lacking = _too_few_runs(members, keys, both, found, policy)
+        if question in paired and not lacking:
+            both = pairs(*both, {run.run_id: run.block for run in members})
+            lacking = _too_few_pairs(len(both[0]), policy)
+        reason = refused or lacking or _disagreement([agreed[key] for key in keys if key in agreed], policy)
         if reason:
-            repeats = len(of_sides[0]), len(of_sides[1])
-            refusals[scenario, metric] = not_comparable(scenario, metric, reason, repeats, absent)
-    comparable = len(questions) - len(refusals)
-    return tuple(
-        refusals.get(question) or _compare(*question, sides[question], policy, comparable) for question in questions
-    )
+            may_come = refused is None and lacking is not None
+            repeats = len(both[0]), len(both[1])
+            refusals[question] = not_comparable(*question, reason, repeats, absent=absent, open_to_repeats=may_come)
+        else:
+            sides[question] = both
+    return _compared(questions, by_scenario, sides, paired, refusals, earlier, policy)
 
 
-def _compare(
-    scenario: str, metric: str, sides: Sequence[Sequence[tuple[str, Sample]]], policy: Policy, comparisons: int
-) -> Comparison:
-    """Compare the samples of two sides by their kind; Gate 1 has seen to it that a metric has one kind."""
-    samples = [[sample for _, sample in side] for side in sides]
-    if metric in ERROR_RATES:
-        counts = [[sample for sample in side if isinstance(sample, ErrorSample)] for side in samples]
-        return compare_rates(scenario, metric, counts[0], counts[1], policy, comparisons)
-    logs = [[sample for sample in side if isinstance(sample, LatencySample | NumberSample)] for side in samples]
-    return compare_logs(scenario, metric, logs[0], logs[1], policy, comparisons)
+def _compared(
+    questions: Sequence[Question],
+    by_scenario: Mapping[str, Sequence[RunEvidence]],
+    sides: Mapping[Question, Sides],
+    paired: Collection[Question],
+    refusals: Mapping[Question, Comparison],
+    earlier: Mapping[str, Sequence[Spread]],
+    policy: Policy,
+) -> tuple[Comparison, ...]:
+    """The comparisons that can be made, each with what it takes over from the campaign, and the others as refused."""
+    tail = (1 - policy.change.confidence) / 2
+    looks = {name: look_at(members, policy.change.looks.spending, tail) for name, members in by_scenario.items()}
+    measured = {
+        question: measure(question[1], _logs(both[0]), _logs(both[1]), policy, question in paired)
+        for question, both in sides.items()
+        if question[1] not in ERROR_RATES
+    }
+    priors = _priors(measured, earlier, policy)
+
+    def compare(question: Question) -> Comparison:
+        scenario, metric = question
+        standing = Standing(len(sides), looks[scenario], priors.get(metric), question in paired)
+        if question in measured:
+            return compare_logs(scenario, metric, measured[question], policy, standing)
+        counts = [[one for _, one in side if isinstance(one, ErrorSample)] for side in sides[question]]
+        return compare_rates(scenario, metric, counts[0], counts[1], policy, standing)
+
+    return tuple(refusals.get(question) or compare(question) for question in questions)
+
+
+def scenarios_of(runs: Sequence[RunEvidence]) -> dict[str, list[RunEvidence]]:
+    """The runs of each scenario, scenarios by name."""
+    by_scenario: dict[str, list[RunEvidence]] = {}
+    for run in sorted(runs, key=lambda run: run.scenario):
+        by_scenario.setdefault(run.scenario, []).append(run)
+    return by_scenario
+
+
+def _priors(
+    measured: Mapping[Question, Measured], earlier: Mapping[str, Sequence[Spread]], policy: Policy
+) -> dict[str, Prior]:
+    """The prior of each metric that enough scenarios, now or earlier, say something about."""
+    limits = policy.change.moderation
+    if not limits.enabled:
+        return {}
+    spreads: dict[str, list[Spread]] = {}
+    for (_, metric), one in measured.items():
+        spreads.setdefault(metric, list(earlier.get(metric, ()))).append(one.spread)
+    return {metric: fit_prior(some) for metric, some in spreads.items() if len(some) >= limits.min_scenarios}
+
+
+def _logs(side: Side) -> list[LogSample]:
+    """The samples that have logarithms; Gate 1 has seen to it that a metric has one kind."""
+    return [sample for _, sample in side if isinstance(sample, LatencySample | NumberSample)]
+
+
+def _too_few_pairs(number: int, policy: Policy) -> str | None:
+    needed = policy.change.min_runs_per_side
+    if number >= needed:
+        return None
+    return f"{wording.counted(number, 'block')} with a usable run of each version, {needed} are needed to compare pairs"
 
 
 def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | None, bool]:
@@ -90,7 +157,7 @@ def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | 
 def _too_few_runs(
     members: Sequence[RunEvidence],
     keys: Sequence[SampleKey],
-    sides: Sequence[Sequence[tuple[str, Sample]]],
+    sides: Sides,
     found: Mapping[str, RunValidity],
     policy: Policy,
 ) -> str | None:

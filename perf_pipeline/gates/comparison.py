@@ -11,8 +11,37 @@ from numpy.typing import NDArray
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
 from perf_pipeline.gates.findings import Verdict
 from perf_pipeline.gates.intervals import Difference
+from perf_pipeline.gates.looks import Look
+from perf_pipeline.gates.moderation import Prior
+from perf_pipeline.gates.policy import ChangeLimits
 
 _UNITS = {"service_p99": "ms", "service_memory": "bytes"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a comparison stands in its campaign: what it takes over from there."""
+
+    comparisons: int = 1
+    """How many the campaign makes."""
+    look: Look | None = None
+    """None for one look at the end."""
+    prior: Prior | None = None
+    """What the other scenarios say about the variances of the metric; None where variances are not moderated."""
+    paired: bool = False
+    """True when the samples of both sides come in pairs, in the same order."""
+
+    def tail(self, limits: ChangeLimits) -> float:
+        """The tail probability of one interval at this look."""
+        return self.look.tail if self.look else (1 - limits.confidence) / 2
+
+    def campaign_share(self, limits: ChangeLimits) -> float:
+        """By what the tail of a band is multiplied to hold for all comparisons of the campaign (Bonferroni)."""
+        return (1 - limits.campaign_confidence) / (1 - limits.confidence) / self.comparisons
+
+
+ALONE = Standing()
+"""A comparison by itself."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +55,13 @@ class Comparison:
 
 
 def not_comparable(
-    scenario: str, metric: str, reason: str, repeats: tuple[int, int], absent: bool = False
+    scenario: str,
+    metric: str,
+    reason: str,
+    repeats: tuple[int, int],
+    *,
+    absent: bool = False,
+    open_to_repeats: bool = False,
 ) -> Comparison:
     """A comparison that cannot be made; `repeats` are the usable runs of baseline and candidate."""
     return Comparison(
@@ -51,6 +86,7 @@ def not_comparable(
             candidate_repeats=repeats[1],
             df=None,
             absent=absent,
+            open_to_repeats=open_to_repeats,
         )
     )
 

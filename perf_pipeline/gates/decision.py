@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
-from perf_pipeline.gates.findings import Answer, Decision, NegativeControl, Pooled, RunValidity, Verdict
+from perf_pipeline.gates.findings import (
+    Answer,
+    ArmAgainstItself,
+    Decision,
+    NegativeControl,
+    Pooled,
+    RunValidity,
+    Verdict,
+)
 from perf_pipeline.gates.policy import Policy
 
 
@@ -21,12 +29,15 @@ def decide(
     pooled: Sequence[Pooled],
     control: NegativeControl,
     policy: Policy,
+    aa_arm: ArmAgainstItself | None = None,
 ) -> Decision:
     """The decision: regression, no regression, or not enough evidence.
 
-    A regression of any metric but the negative control decides. Without one, "no regression" needs a control that did
-    not move, sides that lost runs to Gate 1 equally often, and enough comparisons that ended equivalent or improved.
+    A regression of any metric but the negative control decides. Without one, "no regression" needs a control and an A/A
+    arm that did not move, sides that lost runs to Gate 1 equally often, and enough comparisons that ended equivalent or
+    improved. What moved although it cannot have is said before anything else.
     """
+    suspicions = list(_suspicions(control, aa_arm))
     asked_for = [verdict for verdict in verdicts if verdict.metric != NEGATIVE_CONTROL and not verdict.absent]
     regressed = [verdict for verdict in asked_for if verdict.verdict == "regression"]
     decided = [verdict for verdict in asked_for if verdict.verdict in ("equivalent", "improvement")]
@@ -35,27 +46,36 @@ def decide(
     answer: Answer
     if regressed:
         answer, headline = "regression", _regression(baseline, candidate, regressed, asked_for)
-    elif enough and control.status != "moved" and lopsided is None:
+    elif enough and not suspicions and lopsided is None:
         answer, headline = "no regression", _no_regression(baseline, candidate, asked_for)
     else:
         answer = "not enough evidence"
         headline = (
             f"Not enough evidence to compare {candidate} with {baseline}: {_shortfall(asked_for, decided, policy)}"
         )
-        if lopsided and control.status != "moved":
+        if lopsided and not suspicions:
             headline = f"{headline}; {lopsided}"
-    if control.status == "moved":
-        suspicion = (
-            f"The negative control {control.metric} {control.message}. Something other than the version changed."
-        )
-        headline = f"{suspicion} {headline}"
+    if suspicions:
+        headline = f"{' '.join(suspicions)} Something other than the version changed. {headline}"
     return Decision(
         answer=answer,
         headline=f"{headline}.",
-        known=tuple(_known(asked_for, runs, pooled, control)),
-        not_known=tuple(_not_known(verdicts, control, lopsided)),
+        known=tuple(_known(asked_for, runs, pooled, control, aa_arm)),
+        not_known=tuple(_not_known(verdicts, control, lopsided, aa_arm)),
         exit_code=1 if answer == "regression" else 0,
     )
+
+
+def _suspicions(control: NegativeControl, aa_arm: ArmAgainstItself | None) -> Iterator[str]:
+    """What moved although no version can have moved it, one sentence each."""
+    if aa_arm and aa_arm.status == "moved":
+        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
+    if control.status == "moved":
+        yield f"The negative control {control.metric} {control.message}."
+
+
+def _itself(baseline: str) -> str:
+    return f"{baseline} against itself (A/A)"
 
 
 def _regression(baseline: str, candidate: str, regressed: Sequence[Verdict], asked_for: Sequence[Verdict]) -> str:
@@ -80,7 +100,11 @@ def _shortfall(asked_for: Sequence[Verdict], decided: Sequence[Verdict], policy:
 
 
 def _known(
-    asked_for: Sequence[Verdict], runs: Sequence[RunValidity], pooled: Sequence[Pooled], control: NegativeControl
+    asked_for: Sequence[Verdict],
+    runs: Sequence[RunValidity],
+    pooled: Sequence[Pooled],
+    control: NegativeControl,
+    aa_arm: ArmAgainstItself | None,
 ) -> Iterator[str]:
     """What the evidence supports, changes first."""
     by_metric = {metric: [verdict for verdict in asked_for if verdict.metric == metric] for metric in METRICS}
@@ -103,9 +127,20 @@ def _known(
                 f"Over {together[0].scenarios} scenarios {metric} changed by {changes}; the worst scenario is "
                 f"{worst.worst_scenario} with {wording.change(metric, worst.worst_estimate)}."
             )
+            yield (
+                f"In scenarios in general, of which these are a sample, {metric} changes by "
+                f"{', '.join(_in_general(one) for one in together)}."
+            )
+            if names := list(dict.fromkeys(change.scenario for one in together for change in one.changed)):
+                yield (
+                    f"{metric} differs from no change at all, if only by little, in {wording.named(names)}, even when "
+                    "every scenario is asked at once."
+                )
     if control.status in ("quiet", "moved"):
         was = "was " if control.status == "quiet" else ""
         yield f"The negative control {control.metric} {was}{control.message}."
+    if aa_arm and aa_arm.status in ("quiet", "moved"):
+        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
     status = Counter(run.status for run in runs)
     yield (
         f"Of {wording.counted(len(runs), 'run')} {status['passed']} passed Gate 1, {status['metric dropped']} lost a "
@@ -113,7 +148,9 @@ def _known(
     )
 
 
-def _not_known(verdicts: Sequence[Verdict], control: NegativeControl, lopsided: str | None) -> Iterator[str]:
+def _not_known(
+    verdicts: Sequence[Verdict], control: NegativeControl, lopsided: str | None, aa_arm: ArmAgainstItself | None
+) -> Iterator[str]:
     """What the evidence leaves open, and what it would take."""
     if lopsided:
         yield f"{lopsided[0].upper()}{lopsided[1:]}; what was lost may be what changed."
@@ -131,7 +168,9 @@ def _not_known(verdicts: Sequence[Verdict], control: NegativeControl, lopsided: 
             yield f"{metric} could not be compared in {_of_scenarios(missing, mine)};{example} {missing[0].reason}."
     if control.status == "cannot tell":
         yield f"The negative control {control.metric} {control.message}."
-    if control.status == "absent":
+    if aa_arm and aa_arm.status == "cannot tell":
+        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
+    if control.status == "absent" and aa_arm is None:
         yield "Whether the environment favoured a side: there is no negative control."
 
 
@@ -204,3 +243,9 @@ def _pooled_change(pooled: Pooled) -> str:
     interval = wording.interval(pooled.metric, pooled.low, pooled.high)
     at = "" if pooled.statistic == "value" else f" at {pooled.statistic}"
     return f"{wording.change(pooled.metric, pooled.estimate)} ({interval}){at}"
+
+
+def _in_general(pooled: Pooled) -> str:
+    """`-0.9 % to +1.7 % at p50`."""
+    at = "" if pooled.statistic == "value" else f" at {pooled.statistic}"
+    return f"{wording.interval(pooled.metric, pooled.general_low or 0.0, pooled.general_high or 0.0)}{at}"

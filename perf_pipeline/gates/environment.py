@@ -1,4 +1,4 @@
-"""Whether both sides of a comparison ran in the same environment.
+"""Whether both sides of a comparison ran in the same environment, and each with one build.
 
 What belongs here: comparing the identities that runs carry, scenario by scenario. A difference between the sides is not
 noise: it moves every metric, and no number of repeats averages it away.
@@ -64,6 +64,29 @@ def compare_environments(
         elif on_baseline and on_candidate:
             apart[scenario] = f"the sides ran in different environments: {_sides(on_baseline, on_candidate)}"
     return EnvironmentFindings(deviating, apart, frozenset(unknown))
+
+
+def other_builds(runs: Iterable[RunEvidence]) -> dict[str, str]:
+    """By run_id, how the build that a run tested differs from the one that most runs of its version and scenario did.
+
+    A version is one build. Where a name was used for two, their runs are no repeats of each other. Runs that do not
+    name their build are left out.
+    """
+    by_key: dict[tuple[str, str], list[RunEvidence]] = {}
+    for run in runs:
+        if run.service_digest is not None:
+            by_key.setdefault((run.version, run.scenario), []).append(run)
+    others: dict[str, str] = {}
+    for members in by_key.values():
+        counts = Counter(run.service_digest for run in members)
+        # The first by name of those that are equally frequent: the same runs always give the same answer.
+        common = min(counts, key=lambda digest: (-counts[digest], digest or ""))
+        others |= {
+            run.run_id: f"tested another build ({run.service_digest}) than the version's other runs ({common})"
+            for run in members
+            if run.service_digest != common
+        }
+    return others
 
 
 def _identity(run: RunEvidence, ignored_keys: Collection[str]) -> Identity:

@@ -52,10 +52,11 @@ class LatencySample:
     half_shapes: FloatArray
     """(2, S) first and second half of the hold; nan where a half is empty."""
     alternate_shapes: FloatArray
-    """(2, S) even and odd sub-windows; nan where there are none."""
+    """(2, S) even and odd seconds, or sub-windows where seconds are not known apart; nan where there are none."""
     levels: FloatArray
     """(W,) mean ln ms of each sub-window; nan where it is empty."""
     sub_window_s: float
+    """Length of the sub-windows of `levels`; nan when the source has no time axis."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,27 @@ Sample: TypeAlias = LatencySample | NumberSample | ErrorSample | Missing
 
 
 @dataclass(frozen=True)
+class Design:
+    """What was fixed before the first run: it may shape the analysis, because no result could have shaped it."""
+
+    looks: tuple[int, ...] = ()
+    """Repeats per version at which the campaign is judged, rising; empty for one look at the end."""
+    paired: bool = False
+    """True when runs of one block are analysed as pairs."""
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """The clock of the series minus the clock of k6 in s, with the limits between which the data put it."""
+
+    estimate_s: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True)
 class RunEvidence:
-    """Everything that the gates know of one run. None means not measured."""
+    """Everything that the gates know of one run. None means not measured, nan that a source does not say it."""
 
     run_id: str
     version: str
@@ -110,4 +130,15 @@ class RunEvidence:
     """Identity of the environment: node, cpu_model, kernel, cpus, k6, ... Never holds what differs by version."""
     metrics: Mapping[str, Sample]
     series_density: Mapping[str, float] = field(default_factory=dict)
-    """By metric that is read from a series: share of the expected scrapes in the hold that are there."""
+    """By metric: share of the scrapes expected in the hold that are there; of client_latency, seconds with requests."""
+    design: Design | None = None
+    """None when the harness did not say: one look, unpaired."""
+    arm: str = "main"
+    """aa for runs of the baseline that stand in for a candidate: what is called a change when nothing changed?"""
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """By check of Gate 1 that the run's source cannot answer: why, such as "an .hgrm spectrum has no time axis"."""
+    counter_resets: Mapping[str, int] = field(default_factory=dict)
+    """By process: how often its counters went back in the hold, because it started again. Empty when not measured."""
+    clock_offset: ClockOffset | None = None
+    service_digest: str | None = None
+    """What the service was made of; equal in all runs of a version and scenario, or it was changed in between."""

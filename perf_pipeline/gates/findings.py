@@ -76,6 +76,8 @@ class PercentileChange:
     band_high: float
     baseline_ms: float
     candidate_ms: float
+    df: float | None = None
+    """Degrees of freedom of the pointwise interval."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,26 @@ class Verdict:
     """Degrees of freedom of the interval; None for error rates without any error, whose limits are exact."""
     absent: bool = False
     """True when the plan names no source for the metric: it was never asked for."""
+    prior_df: float | None = None
+    """How many of df were lent by the other scenarios of the campaign; None where variances are not moderated."""
+    paired: bool = False
+    """True when the runs of one block were compared as pairs; repeats then count pairs."""
+    look: int | None = None
+    """Which of the looks that were planned beforehand this is, from 1; None where one look was planned."""
+    tail: float | None = None
+    """Probability that the interval leaves on each side: 0.025 at 95 %, and less where several looks were planned."""
+    open_to_repeats: bool = False
+    """True when more repeats may bring the answer that is missing."""
+
+
+@dataclass(frozen=True)
+class ScenarioChange:
+    """A scenario whose change differs from none even when all scenarios are asked at once."""
+
+    scenario: str
+    estimate: float
+    p_value: float
+    """Adjusted for the number of scenarios (Holm 1979)."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +145,18 @@ class Pooled:
     estimate: float
     low: float
     high: float
+    """With low, what holds for these scenarios."""
     df: float
     scenarios: int
     worst_scenario: str
     worst_estimate: float
+    general_low: float | None = None
+    general_high: float | None = None
+    """With general_low, what holds for scenarios in general, of which these are a sample; None for fewer than two."""
+    between_scenarios: float | None = None
+    """Standard deviation of the true changes between scenarios, ratio; None for fewer than two."""
+    changed: tuple[ScenarioChange, ...] = ()
+    """Which scenarios changed, the most certain first."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +169,20 @@ class NegativeControl:
     low: float | None
     high: float | None
     message: str
+
+
+@dataclass(frozen=True)
+class ArmAgainstItself:
+    """The baseline measured a second time in the place of a candidate (A/A), judged by the same gates."""
+
+    baseline: str
+    status: Literal["quiet", "moved", "cannot tell"]
+    message: str
+    verdicts: tuple[Verdict, ...]
+    runs: tuple[RunValidity, ...]
+    """Gate 1 on the runs of both, those of the second arm under the version "<baseline> (A/A)"."""
+    agreement: tuple[Agreement, ...]
+    pooled: tuple[Pooled, ...]
 
 
 @dataclass(frozen=True)
@@ -171,3 +215,7 @@ class Judgement:
     negative_control: NegativeControl
     notes: tuple[str, ...] = field(default_factory=tuple)
     """Statements about the campaign as a whole, such as an environment that differs between the sides."""
+    looks: tuple[int, ...] = ()
+    """Repeats per version at which the campaign was to be judged, fixed before its first run; empty for one look."""
+    aa_arm: ArmAgainstItself | None = None
+    """None when the campaign has no A/A arm."""

@@ -1,132 +1,158 @@
 """Intervals of a change between two sides whose unit is the run.
 
-What belongs here: the Welch interval of a difference of mean logs, and the simultaneous band over several statistics of
-the same runs. What the numbers are, and what an interval says about a zone, is in `change`.
+What belongs here: the t interval of a difference of mean logs, of two sides or of pairs of runs, and the simultaneous
+band over several statistics of the same runs. What the numbers are, and what an interval says about a zone, is in
+`log_change` and `zone`.
 """
 
-import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import gammaincinv, stdtr, stdtrit
 
 from perf_pipeline.gates.evidence import FloatArray
 
-MOST_SPLITS = 5_000
-"""All splits of the runs into two sides are used up to this many (7 + 7 runs have 3,432)."""
-SAMPLED_SPLITS = 4_000
-"""Beyond, this many are drawn with a fixed seed, which finds the 95 % point somewhere between 94.3 and 95.7 %."""
+ROTATIONS = 4_000
+"""Random rotations behind a band, drawn with a fixed seed: they find the 95 % point between 94.3 and 95.7 %."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean log of the candidate minus mean log of the baseline, for P statistics of the same runs."""
+    """Mean log of the candidate minus mean log of the baseline, for P statistics of the same runs.
+
+    It rests on independent samples: the runs of both sides, or the one sample of the differences of pairs of runs.
+    """
 
     estimate: FloatArray
     """(P,) in logs."""
-    baseline_variance: FloatArray
-    """(P,) variance of one run of the baseline, in logs squared."""
-    candidate_variance: FloatArray
-    """(P,) variance of one run of the candidate."""
-    baseline_runs: int
-    candidate_runs: int
+    variances: tuple[FloatArray, ...]
+    """(P,) for each sample: the variance of one of its values, in logs squared."""
+    sizes: tuple[int, ...]
+    """How many values each sample has."""
     floored: NDArray[np.bool_]
-    """(P,) where repeats of a side agree so well that the noise floor stands in for their variance."""
+    """(P,) where a sample's values agree so well that the noise floor stands in for their variance."""
+    prior_df: FloatArray
+    """(P,) degrees of freedom that other scenarios lend to the variances; 0 where they rest on these runs alone."""
+    most_df: float = math.inf
+    """As many as all scenarios together have: what is borrowed cannot be more."""
 
-    @property
+    @cached_property
     def standard_error(self) -> FloatArray:
         """(P,) standard error of the estimate."""
-        return np.sqrt(self.baseline_variance / self.baseline_runs + self.candidate_variance / self.candidate_runs)
+        return np.sqrt(self._parts.sum(axis=0))
 
     @property
+    def common_variance(self) -> FloatArray:
+        """(P,) the variance of one value, if it is alike in all samples."""
+        return self._parts.sum(axis=0) / sum(1 / size for size in self.sizes)
+
+    @cached_property
+    def own_df(self) -> FloatArray:
+        """(P,) degrees of freedom of these runs' own variances (Welch 1947, Satterthwaite 1946)."""
+        left = np.array(self.sizes)[:, None] - 1
+        return self._parts.sum(axis=0) ** 2 / (self._parts**2 / left).sum(axis=0)
+
+    @cached_property
+    def _parts(self) -> FloatArray:
+        """(samples, P) what each sample adds to the variance of the estimate."""
+        return np.array(self.variances) / np.array(self.sizes)[:, None]
+
+    @cached_property
     def df(self) -> FloatArray:
-        """(P,) Welch-Satterthwaite degrees of freedom."""
-        return welch_df(self.baseline_variance, self.candidate_variance, self.baseline_runs, self.candidate_runs)
+        """(P,) degrees of freedom of the interval."""
+        return np.minimum(self.own_df + self.prior_df, np.maximum(self.most_df, self.own_df))
 
     def with_runs(self, runs: int) -> "Difference":
         """The same difference and noise, from that many runs on each side."""
-        return replace(self, baseline_runs=runs, candidate_runs=runs)
+        return replace(self, sizes=(runs,) * len(self.sizes))
+
+    def reach(self, tail: float) -> FloatArray:
+        """(P,) how far the interval that leaves the probability `tail` on each side reaches from the estimate."""
+        return stdtrit(self.df, 1 - tail) * self.standard_error
 
     def limits(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """(P,) and (P,): the interval that leaves the probability `tail` on each side."""
-        reach = stdtrit(self.df, 1 - tail) * self.standard_error
+        reach = self.reach(tail)
         return self.estimate - reach, self.estimate + reach
 
 
-def welch_df(
-    baseline_variance: FloatArray, candidate_variance: FloatArray, baseline_runs: float, candidate_runs: float
-) -> FloatArray:
-    """Degrees of freedom of a difference of two means with variances of their own (Welch 1947).
+def difference(samples: Sequence[FloatArray], noise_floor: FloatArray) -> Difference:
+    """The difference that (n, P) logs of each sample show, n >= 2, and (P,) a floor for one run's standard deviation.
 
-    Variances are of one run and positive; each side has at least two runs.
+    Two samples are baseline and candidate; one sample is candidate minus baseline of runs that are pairs. The floor is
+    what a single value cannot resolve: repeats that are equal because of rounding, or because a counter did not move,
+    must not make an interval of no width. A difference of two runs has twice its variance.
     """
-    baseline = baseline_variance / baseline_runs
-    candidate = candidate_variance / candidate_runs
-    return (baseline + candidate) ** 2 / (baseline**2 / (baseline_runs - 1) + candidate**2 / (candidate_runs - 1))
-
-
-def difference(baseline: FloatArray, candidate: FloatArray, noise_floor: FloatArray) -> Difference:
-    """The difference of two sides: (n, P) and (m, P) logs with n, m >= 2, and (P,) a floor for the standard deviation.
-
-    The floor is what a single value cannot resolve: repeats that are equal because of rounding, or because a counter
-    did not move, must not make an interval of no width.
-    """
-    floor = noise_floor**2
-    baseline_variance, candidate_variance = baseline.var(axis=0, ddof=1), candidate.var(axis=0, ddof=1)
+    floor = noise_floor**2 * (2 / len(samples))
+    means = [sample.mean(axis=0) for sample in samples]
+    variances = [sample.var(axis=0, ddof=1) for sample in samples]
     return Difference(
-        estimate=candidate.mean(axis=0) - baseline.mean(axis=0),
-        baseline_variance=np.maximum(baseline_variance, floor),
-        candidate_variance=np.maximum(candidate_variance, floor),
-        baseline_runs=len(baseline),
-        candidate_runs=len(candidate),
-        floored=np.minimum(baseline_variance, candidate_variance) < floor,
+        estimate=means[-1] - means[0] if len(samples) == 2 else means[0],
+        variances=tuple(np.maximum(variance, floor) for variance in variances),
+        sizes=tuple(len(sample) for sample in samples),
+        floored=np.min(variances, axis=0) < floor,
+        prior_df=np.zeros(samples[0].shape[1]),
     )
 
 
-def simultaneous_tail(baseline: FloatArray, candidate: FloatArray, noise_floor: FloatArray, confidence: float) -> float:
-    """The tail probability whose intervals hold for all P statistics at once (max-t, Westfall and Young 1993).
+def simultaneous_tail(samples: Sequence[FloatArray], tail: float, prior_df: float = 0.0) -> float:
+    """The tail whose intervals hold for all P statistics at once, where `tail` is that of one interval.
 
-    Each side is centred on its mean; over all splits of the pooled residual runs into two sides (sampled when there
-    are many), the largest |Welch t| of the P statistics is taken. Its `confidence` point is the critical value of the
-    band. It is returned as the tail of a t distribution with n + m - 2 degrees of freedom, so that each statistic
-    applies it with its own Welch degrees of freedom: shuffling runs supposes that both sides scatter alike, and where
-    one scatters more its lower degrees of freedom widen the band.
+    How the statistics of a run move together is seen in the residuals of the runs around the means of their samples.
+    Rotating the residuals at random (Langsrud 2005) shows how large the largest |t| of the P statistics becomes when
+    nothing changed, with variances that rest on these runs and on `prior_df` degrees of freedom more. Its 1 - 2 tail
+    point is the critical value of the band (max-t, Westfall and Young 1993). It is returned as the tail of a t
+    distribution, so that each statistic applies it with its own degrees of freedom: rotating supposes that both sides
+    scatter alike, and where one scatters more its lower degrees of freedom widen the band.
 
-    (n, P) and (m, P) logs with n, m >= 2. Never above the tail of a single interval, nor below Bonferroni's.
+    (n, P) logs for each sample. Never above `tail`, nor below Bonferroni's.
     """
-    single = (1 - confidence) / 2
-    statistics = baseline.shape[1]
+    statistics = samples[0].shape[1]
+    df = sum(len(sample) - 1 for sample in samples)
+    total = df + prior_df
     if statistics == 1:
-        return single
-    residuals = np.vstack((baseline - baseline.mean(axis=0), candidate - candidate.mean(axis=0)))
-    # Sorted, so that neither the order of runs nor the names of the sides have a say in which splits are drawn.
-    residuals = residuals[np.lexsort(residuals.T)]
-    runs, few = len(residuals), min(len(baseline), len(candidate))
-    many = runs - few
-    first = _splits(runs, few)
-    squares = residuals**2
-    sums, squared = first @ residuals, first @ squares
-    first_mean, second_mean = sums / few, (residuals.sum(axis=0) - sums) / many
-    first_variance = (squared - few * first_mean**2) / (few - 1)
-    second_variance = (squares.sum(axis=0) - squared - many * second_mean**2) / (many - 1)
-    floor = noise_floor**2
-    error = np.sqrt(np.maximum(first_variance, floor) / few + np.maximum(second_variance, floor) / many)
-    largest = (np.abs(first_mean - second_mean) / error).max(axis=1)
-    critical = np.quantile(largest, confidence, method="higher")
-    return float(np.clip(stdtr(runs - 2, -critical), single / statistics, single))
+        return tail
+    if total <= 1:
+        return tail / statistics
+    residuals = np.vstack([sample - sample.mean(axis=0) for sample in samples])
+    member = np.vstack([np.eye(len(samples))[[at] * len(sample)] for at, sample in enumerate(samples)])
+    # Sorted, so that neither the order of runs nor the names of the sides have a say in how they are rotated.
+    order = np.lexsort(residuals.T)
+    residuals, member = residuals[order], member[order]
+    spread = np.sqrt((residuals**2).sum(axis=0) / df)
+    residuals = np.divide(residuals, spread, out=np.zeros_like(residuals), where=spread > 0)
+    directions = _directions(len(residuals))
+    means = directions @ (member / np.sqrt(member.sum(axis=0)))
+    lengths = (directions**2).sum(axis=1) - (means**2).sum(axis=1) + _chi_squares(prior_df)
+    largest = np.abs(directions @ residuals).max(axis=1) * np.sqrt(total / df / lengths)
+    reach = float(np.quantile(largest, 1 - 2 * tail))
+    critical = reach * math.sqrt((total - 1) / max(total - reach**2, 1e-9))
+    return float(np.clip(stdtr(total - 1, -critical), tail / statistics, tail))
 
 
 @lru_cache(maxsize=64)
-def _splits(runs: int, few: int) -> FloatArray:
-    """(splits, runs) ones for the runs that a split puts on the first side, zeros for the others."""
-    if math.comb(runs, few) <= MOST_SPLITS:
-        chosen = np.array(list(itertools.combinations(range(runs), few)))
-    else:
-        chosen = np.argsort(np.random.default_rng(0).random((SAMPLED_SPLITS, runs)), axis=1)[:, :few]
-    splits = np.zeros((len(chosen), runs))
-    np.put_along_axis(splits, chosen, 1.0, axis=1)
-    splits.setflags(write=False)
-    return splits
+def _directions(runs: int) -> FloatArray:
+    """(ROTATIONS, runs) random directions: those of the first half, and the same with the runs in reverse order.
+
+    Sides that change places reverse the order of the residuals of pairs, and must not change the band.
+    """
+    half = np.random.default_rng(0).standard_normal((ROTATIONS // 2, runs))
+    directions = np.vstack((half, half[:, ::-1]))
+    directions.setflags(write=False)
+    return directions
+
+
+@lru_cache(maxsize=256)
+def _chi_squares(df: float) -> FloatArray:
+    """(ROTATIONS,) chi-square values with so many degrees of freedom, evenly drawn and in random order."""
+    if df == 0:
+        return np.zeros(ROTATIONS)
+    # Both halves of the directions meet the same values.
+    levels = np.random.default_rng(1).permutation((np.arange(ROTATIONS // 2) + 0.5) / (ROTATIONS // 2))
+    values = np.tile(2 * gammaincinv(df / 2, levels), 2)
+    values.setflags(write=False)
+    return values

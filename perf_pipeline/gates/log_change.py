@@ -6,66 +6,123 @@ never the request. Intervals and bands are in `intervals`.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison, not_comparable, outlook, unit
+from perf_pipeline.gates.comparison import ALONE, Comparison, Standing, not_comparable, outlook, unit
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, PERCENTILES, FloatArray, LatencySample, NumberSample
 from perf_pipeline.gates.findings import PercentileChange, Verdict
 from perf_pipeline.gates.intervals import difference, simultaneous_tail
+from perf_pipeline.gates.moderation import Spread, moderate, spread_of
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable
 from perf_pipeline.gates.zone import Placement, place
 
 
-def compare_logs(
-    scenario: str,
+@dataclass(frozen=True)
+class Measured:
+    """What the runs say about the P statistics of a metric, before other scenarios are asked."""
+
+    samples: tuple[FloatArray, ...]
+    """(n, P) logs of baseline and candidate, or the one sample of the differences of their pairs."""
+    values: tuple[FloatArray, FloatArray]
+    """(P,) geometric means of baseline and candidate."""
+    runs: tuple[int, int]
+    edge: float
+    """The zone in logs is [-edge, edge]."""
+    noise_floor: FloatArray
+    """(P,) the smallest standard deviation of one run that is believed, in logs."""
+    resolved: NDArray[np.bool_]
+    """(P,) False where histogram buckets are wider than the zone."""
+    blur: FloatArray
+    """(P,) by how much buckets that are not resolved widen an interval on each side."""
+
+    @property
+    def spread(self) -> Spread:
+        """How much the runs vary, for the prior of the metric."""
+        return spread_of(self.samples, self.noise_floor)
+
+
+def measure(
     metric: str,
     baseline: Sequence[LatencySample | NumberSample],
     candidate: Sequence[LatencySample | NumberSample],
     policy: Policy,
-    comparisons: int = 1,
-) -> Comparison:
-    """Compare one distribution at each percentile, or one number; each side has at least two runs of the same kind.
-
-    `comparisons` is how many the campaign makes. Where noise is large against the zone, the zone no longer keeps chance
-    out, and among hundreds of comparisons some interval lies beyond it although nothing changed. A change therefore
-    also has to differ from 0 in a band that Bonferroni's rule widens for all comparisons. Where noise is small, that
-    asks for nothing more than lying beyond the zone does.
+    paired: bool = False,
+) -> Measured:
+    """Measure one distribution at each percentile, or one number; each side has at least two runs of the same kind.
 
     A histogram does not say where in a bucket its requests were. Rounding to a bucket of width w leaves a standard
     deviation of w / sqrt(12) (Sheppard) that equal repeats cannot disprove. A bucket wider than the zone can hide a
     whole change: there the interval is widened by the buckets of both sides, so that it can lie beyond the zone but
     never inside it.
     """
-    limits = policy.change
     (logs_b, widths_b), (logs_c, widths_c) = _logs(baseline), _logs(candidate)
-    edge = math.log1p(limits.zone[metric])
-    widths = np.maximum(widths_b, widths_c)
-    resolved = widths <= edge
-    noise_floor = np.maximum(np.where(resolved, widths, 0.0) / math.sqrt(12), math.log1p(limits.noise_floor))
-    blur = np.where(resolved, 0.0, widths_b + widths_c)
-    change = difference(logs_b, logs_c, noise_floor)
-    single = (1 - limits.confidence) / 2
-    joint = simultaneous_tail(logs_b, logs_c, noise_floor, limits.confidence)
-    campaign = joint * (1 - limits.campaign_confidence) / (1 - limits.confidence) / comparisons
+    samples, noise_floor = samples_of(metric, (baseline, candidate), policy, paired)
+    edge = math.log1p(policy.change.zone[metric])
+    resolved = np.maximum(widths_b, widths_c) <= edge
+    return Measured(
+        samples=samples,
+        values=(np.exp(logs_b.mean(axis=0)), np.exp(logs_c.mean(axis=0))),
+        runs=(len(logs_b), len(logs_c)),
+        edge=edge,
+        noise_floor=noise_floor,
+        resolved=resolved,
+        blur=np.where(resolved, 0.0, widths_b + widths_c),
+    )
+
+
+def samples_of(
+    metric: str, sides: Sequence[Sequence[LatencySample | NumberSample]], policy: Policy, paired: bool
+) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """(n, P) logs of each side, or of the differences of the pairs that two sides make in the same order.
+
+    Beside them the (P,) smallest standard deviation of one run that is believed: what rounding to the widest bucket
+    leaves, or the policy's noise floor.
+    """
+    logs, widths = zip(*map(_logs, sides), strict=True)
+    widest = np.max(widths, axis=0)
+    rounding = np.where(widest <= math.log1p(policy.change.zone[metric]), widest, 0.0) / math.sqrt(12)
+    floor = np.maximum(rounding, math.log1p(policy.change.noise_floor))
+    return ((logs[1] - logs[0],) if paired else logs), floor
+
+
+def compare_logs(
+    scenario: str, metric: str, measured: Measured, policy: Policy, standing: Standing = ALONE
+) -> Comparison:
+    """The verdict on what was measured.
+
+    Where noise is large against the zone, the zone no longer keeps chance out, and among the hundreds of comparisons of
+    a campaign some interval lies beyond it although nothing changed. A change therefore also has to differ from 0 in a
+    band that Bonferroni's rule widens for all comparisons. Where noise is small, that asks for nothing more than lying
+    beyond the zone does.
+    """
+    limits, edge, blur, resolved = policy.change, measured.edge, measured.blur, measured.resolved
+    single = standing.tail(limits)
+    change = difference(measured.samples, measured.noise_floor)
+    if standing.prior is not None:
+        change = moderate(change, standing.prior, limits.moderation.guard_quantile, single)
+    joint = simultaneous_tail(measured.samples, single, float(change.prior_df.min()))
+    campaign = joint * standing.campaign_share(limits)
     tails = (single, joint, campaign)
     placed = place(change, blur, tails, edge, resolved)
     if placed.name == "inconclusive" and not resolved.any():
         reason = f"{_unresolved(metric, placed)}: a change of {_zone(metric, placed)} cannot be seen in them"
-        return not_comparable(scenario, metric, reason, (len(baseline), len(candidate)))
+        return not_comparable(scenario, metric, reason, measured.runs)
     repeats = None
     if placed.name == "inconclusive":
         repeats = fewest_repeats(
             lambda runs: place(change.with_runs(runs), blur, tails, edge, resolved).name != "inconclusive",
-            len(baseline),
-            len(candidate),
+            *measured.runs,
             limits.max_repeats_named,
         )
     detectable = smallest_detectable(change, edge, joint, campaign, blur, limits.power)
-    values = np.exp(logs_b.mean(axis=0)), np.exp(logs_c.mean(axis=0))
-    return Comparison(_verdict(scenario, metric, placed, values, detectable, repeats), change, resolved)
+    return Comparison(
+        _verdict(scenario, metric, placed, measured, standing, single, detectable, repeats), change, resolved
+    )
 
 
 def _logs(samples: Sequence[LatencySample | NumberSample]) -> tuple[FloatArray, FloatArray]:
@@ -82,11 +139,13 @@ def _verdict(
     scenario: str,
     metric: str,
     placed: Placement,
-    values: tuple[FloatArray, FloatArray],
+    measured: Measured,
+    standing: Standing,
+    tail: float,
     detectable: float,
     repeats: int | None,
 ) -> Verdict:
-    at, change, (values_b, values_c) = placed.deciding, placed.difference, values
+    at, change, (values_b, values_c) = placed.deciding, placed.difference, measured.values
     low, high = _shown(placed)
     percentiles = _percentiles(metric)
     return Verdict(
@@ -112,6 +171,7 @@ def _verdict(
                 band_high=_ratio(placed.band_high[i]),
                 baseline_ms=float(values_b[i]),
                 candidate_ms=float(values_c[i]),
+                df=float(change.df[i]),
             )
             for i, percentile in enumerate(percentiles)
             if percentile is not None and math.isfinite(_ratio(placed.band_high[i]))
@@ -119,9 +179,14 @@ def _verdict(
         baseline_value=float(values_b[at]),
         candidate_value=float(values_c[at]),
         unit=unit(metric),
-        baseline_repeats=change.baseline_runs,
-        candidate_repeats=change.candidate_runs,
+        baseline_repeats=measured.runs[0],
+        candidate_repeats=measured.runs[1],
         df=float(change.df[at]),
+        prior_df=None if standing.prior is None else float(change.df[at] - change.own_df[at]),
+        paired=standing.paired,
+        look=standing.look.number if standing.look else None,
+        tail=tail,
+        open_to_repeats=placed.name == "inconclusive" and bool((placed.open | placed.above | placed.below).any()),
     )
 
 

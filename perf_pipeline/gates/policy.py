@@ -28,6 +28,9 @@ OnRun: TypeAlias = Literal["set aside", "keep"]
 OnMetric: TypeAlias = Literal["set aside", "drop metric", "keep"]
 """What a check of one metric does: set the whole run aside, leave that metric of it out, or nothing."""
 
+Spending: TypeAlias = Literal["pocock", "obrien-fleming"]
+"""How looks share the probability of error: nearly alike, or hardly any of it before the last."""
+
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
 
@@ -73,12 +76,11 @@ class DroppedIterationLimits(_Limits):
     on_not_measured: OnRun
 
 
-class ThrottlingLimits(_Limits):
-    """Gate 1: was the service's CPU throttled?"""
+class _DroppingLimits(_Limits):
+    """A check of the run that may cost it some metrics."""
 
-    max_share: Share = Field(description="share of CPU periods that were throttled in the hold")
     on_fail: Literal["set aside", "drop metrics", "keep"]
-    drops: list[Metric] = Field(description="metrics that a throttled run loses; empty unless on_fail drops metrics")
+    drops: list[Metric] = Field(description="metrics that a run that fails loses; empty unless on_fail drops metrics")
     on_not_measured: OnRun
 
     @model_validator(mode="after")
@@ -88,12 +90,45 @@ class ThrottlingLimits(_Limits):
         return self
 
 
+class ThrottlingLimits(_DroppingLimits):
+    """Gate 1: was the service's CPU throttled?"""
+
+    max_share: Share = Field(description="share of CPU periods that were throttled in the hold")
+
+
 class EnvironmentLimits(_Limits):
     """Gate 1: did both sides run in the same environment?"""
 
     ignored_keys: list[str] = Field(description="keys of the environment that may differ from run to run")
+    expected_keys: list[str] = Field(description="keys that an identity has; without one of them it is not known")
     on_fail: OnRun = Field(description="for a run in another environment than the runs it is compared with")
     on_not_measured: OnRun
+
+    @model_validator(mode="after")
+    def _expects_what_it_looks_at(self) -> Self:
+        if both := sorted(set(self.ignored_keys) & set(self.expected_keys)):
+            raise ValueError(f"a key cannot be expected and ignored: {', '.join(both)}")
+        return self
+
+
+class BuildLimits(_Limits):
+    """Gate 1: is the service the build that the other runs of its version tested?"""
+
+    on_fail: OnRun
+    on_not_measured: OnRun
+
+
+class RestartLimits(_Limits):
+    """Gate 1: did a process start again inside the hold, so that its counters went back?"""
+
+    on_fail: OnRun
+    on_not_measured: OnRun
+
+
+class ClockLimits(_DroppingLimits):
+    """Gate 1: do the series and k6 agree on the time?"""
+
+    max_share: Share = Field(description="largest difference between the clocks, as a share of the hold")
 
 
 class CopyLimits(_Limits):
@@ -123,6 +158,22 @@ class DriftLimits(_Limits):
     on_not_measured: OnMetric
 
 
+class StepLimits(_Limits):
+    """Gate 1: did the metric keep one level?"""
+
+    zone: Share = Field(description="largest difference between two levels of the hold that counts as none, ratio")
+    confidence: Confidence = Field(description="two-sided confidence of a step's size, over all places it may be at")
+    min_sub_windows: int = Field(ge=8, description="with fewer sub-windows the answer is 'cannot tell'")
+    on_fail: Annotated[dict[str, OnMetric], AfterValidator(_names_all((*DISTRIBUTIONS, *NUMBERS)))]
+    on_not_measured: OnMetric
+
+
+class ResolutionLimits(_Limits):
+    """Gate 1: are the histogram buckets that a metric is read from finer than its zone?"""
+
+    on_fail: OnMetric
+
+
 class MissingMetricLimits(_Limits):
     """Gate 1: is a metric there that the plan names a source for?"""
 
@@ -136,10 +187,15 @@ class RunValidityLimits(_Limits):
     dropped_iterations: DroppedIterationLimits
     throttling: ThrottlingLimits
     environment: EnvironmentLimits
+    build: BuildLimits
+    restarts: RestartLimits
+    clock: ClockLimits
     copies: CopyLimits
     missing_metric: MissingMetricLimits
     series_density: SeriesDensityLimits
+    histogram_resolution: ResolutionLimits
     drift: DriftLimits
+    steps: StepLimits
 
 
 class RepeatAgreementLimits(_Limits):
@@ -147,10 +203,29 @@ class RepeatAgreementLimits(_Limits):
 
     ratio_limit: float = Field(gt=0, description="distributions: times the distance that noise explains")
     floor_share_of_zone: Share = Field(description="differences below this share of the zone are always fine")
+    carried_cv: Share | None = Field(
+        description="distributions beyond that: coefficient of variation that Gate 3 can carry; null for none"
+    )
     max_cv: Share = Field(description="numbers: largest coefficient of variation, ratio")
     max_dispersion: float = Field(ge=1, description="error rates: largest Pearson chi-square per degree of freedom")
     confidence: Confidence = Field(description="one-sided confidence of the limits of a spread")
     on_too_few_to_say: Literal["compare", "not comparable"]
+
+
+class ModerationLimits(_Limits):
+    """Gate 3: do the scenarios of a metric lend each other what they know about noise?"""
+
+    enabled: bool
+    min_scenarios: int = Field(ge=2, description="with fewer scenarios every one stands for itself")
+    guard_quantile: Confidence = Field(
+        description="quantile of F beyond which a scenario counts as noisier than the others and stands for itself"
+    )
+
+
+class LookLimits(_Limits):
+    """Gate 3: how several looks, planned beforehand, share the probability of error."""
+
+    spending: Spending
 
 
 class ChangeLimits(_Limits):
@@ -164,6 +239,9 @@ class ChangeLimits(_Limits):
         description="probability that a campaign in which nothing changed has no regression and no improvement"
     )
     min_runs_per_side: int = Field(ge=2, description="valid runs that each side needs")
+    moderation: ModerationLimits
+    paired: Literal["when designed", "never"] = Field(description="whether runs of one block are compared as pairs")
+    looks: LookLimits
     noise_floor: Share = Field(description="smallest run-to-run standard deviation that is believed, ratio")
     power: Confidence = Field(description="probability that the smallest detectable change is found")
     max_repeats_named: int = Field(ge=2, description="more repeats than this are never proposed")

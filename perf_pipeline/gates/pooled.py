@@ -6,17 +6,21 @@ that rest on a handful of runs, and their intervals would miss the truth one tim
 
 import math
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.comparison import Comparison
-from perf_pipeline.gates.evidence import DISTRIBUTIONS, NEGATIVE_CONTROL, NUMBERS, PERCENTILES
-from perf_pipeline.gates.findings import NegativeControl, Pooled
+from perf_pipeline.gates.evidence import DISTRIBUTIONS, NEGATIVE_CONTROL, NUMBERS, PERCENTILES, FloatArray
+from perf_pipeline.gates.findings import NegativeControl, Pooled, ScenarioChange
 from perf_pipeline.gates.policy import Policy
 
+MEDIAN = "p50"
 _MEDIAN = 50.0
+
+ControlStatus: TypeAlias = Literal["quiet", "moved", "cannot tell"]
 
 
 def pool(comparisons: Sequence[Comparison], policy: Policy) -> tuple[Pooled, ...]:
@@ -54,38 +58,62 @@ def judge_negative_control(comparisons: Sequence[Comparison], policy: Policy) ->
     if median is None:
         message = f"could not be compared: {mine[0].reason}"
         return NegativeControl(NEGATIVE_CONTROL, "cannot tell", None, None, None, message)
-    edge_low, edge_high = 1 / (1 + limit) - 1, limit
-    if median.low > edge_high or median.high < edge_low:
+    status = against_limit(median, limit)
+    if status == "moved":
         message = f"moved: {over_all}, wholly beyond {wording.share(limit)}"
         return NegativeControl(NEGATIVE_CONTROL, "moved", estimate, low, high, message)
-    if edge_low < median.low and median.high < edge_high:
+    if status == "quiet":
         return NegativeControl(NEGATIVE_CONTROL, "quiet", estimate, low, high, f"quiet: {over_all}")
     message = f"may have moved: {over_all}; quiet is wholly within {wording.share(limit)}"
     return NegativeControl(NEGATIVE_CONTROL, "cannot tell", estimate, low, high, message)
 
 
+def against_limit(pooled: Pooled, limit: float) -> ControlStatus:
+    """Whether a pooled change lies wholly within the limit, a ratio, wholly beyond it, or across it."""
+    edge_low = 1 / (1 + limit) - 1
+    if pooled.low > limit or pooled.high < edge_low:
+        return "moved"
+    return "quiet" if edge_low < pooled.low and pooled.high < limit else "cannot tell"
+
+
 def _pool(comparisons: Sequence[Comparison], metric: str, percentile: float | None, confidence: float) -> Pooled | None:
-    """The mean of the scenarios' log changes of one statistic (Satterthwaite 1946); None where no scenario has one."""
+    """The mean of the scenarios' log changes of one statistic; None where no scenario has one.
+
+    *These* scenarios: their errors add (Satterthwaite 1946), and no more degrees of freedom than their runs have. In
+    *general*: the scenarios are a sample, and their changes differ by more than errors; its interval is never the
+    shorter one.
+    """
     at = 0 if percentile is None else PERCENTILES.index(percentile)
     rows = [
-        (
-            one.verdict.scenario,
-            one.difference.estimate[at],
-            one.difference.standard_error[at] ** 2,
-            one.difference.df[at],
-        )
+        (one.verdict.scenario, one.difference, at)
         for one in comparisons
         if one.verdict.metric == metric and one.difference is not None and one.resolved is not None and one.resolved[at]
     ]
     if not rows:
         return None
-    names = [name for name, _, _, _ in rows]
-    estimates, variances, dfs = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
-    mean = float(estimates.mean())
-    error = math.sqrt(float(variances.sum())) / len(rows)
-    df = float(variances.sum() ** 2 / (variances**2 / dfs).sum())
-    reach = float(stdtrit(df, (1 + confidence) / 2)) * error
+    names = [name for name, _, _ in rows]
+    estimates, errors, dfs, own_dfs = (
+        np.array([float(getattr(change, of)[at]) for _, change, at in rows])
+        for of in ("estimate", "standard_error", "df", "own_df")
+    )
+    number, mean, variances = len(rows), float(estimates.mean()), errors**2
+    df = min(float(variances.sum() ** 2 / (variances**2 / dfs).sum()), float(own_dfs.sum()))
+    level = (1 + confidence) / 2
+    reach = float(stdtrit(df, level)) * math.sqrt(float(variances.sum())) / number
     worst = int(estimates.argmax())
+    general: tuple[float, float] | None = None
+    between = None
+    if number > 1:
+        spread = float(estimates.var(ddof=1))
+        in_general = max(reach, float(stdtrit(number - 1, level)) * math.sqrt(spread / number))
+        general = math.expm1(mean - in_general), math.expm1(mean + in_general)
+        between = math.expm1(math.sqrt(max(0.0, spread - float(variances.mean()))))
+    p_values = holm(2 * stdtr(dfs, -np.abs(estimates) / errors))
+    changed = [
+        ScenarioChange(names[i], math.expm1(float(estimates[i])), float(p_values[i]))
+        for i in np.argsort(p_values, kind="stable")
+        if p_values[i] <= 1 - confidence
+    ]
     return Pooled(
         metric=metric,
         statistic="value" if percentile is None else f"p{percentile:g}",
@@ -93,7 +121,23 @@ def _pool(comparisons: Sequence[Comparison], metric: str, percentile: float | No
         low=math.expm1(mean - reach),
         high=math.expm1(mean + reach),
         df=df,
-        scenarios=len(rows),
+        scenarios=number,
         worst_scenario=names[worst],
         worst_estimate=math.expm1(float(estimates[worst])),
+        general_low=general[0] if general else None,
+        general_high=general[1] if general else None,
+        between_scenarios=between,
+        changed=tuple(changed),
     )
+
+
+def holm(p_values: FloatArray) -> FloatArray:
+    """(n,) p values that may be read one by one although n questions were asked (Holm 1979).
+
+    statsmodels has the same, and takes a second to import.
+    """
+    order = np.argsort(p_values, kind="stable")
+    steps = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted

@@ -7,12 +7,15 @@ zero can never be shown. The interval is in `error_rates`.
 from collections.abc import Sequence
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison, outlook, unit
+from perf_pipeline.gates.comparison import ALONE, Comparison, Standing, outlook, unit
 from perf_pipeline.gates.error_rates import Rate, RateDifference, rate, rate_difference
 from perf_pipeline.gates.evidence import ErrorSample
 from perf_pipeline.gates.findings import Verdict, VerdictName
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.sensitivity import fewest_repeats, smallest_detectable_rate
+
+NONE_SEEN = 3.0
+"""Without any error in n requests the rate is below 3 / n with one-sided 95 % confidence (-ln 0.05 = 2.996)."""
 
 
 def compare_rates(
@@ -21,27 +24,27 @@ def compare_rates(
     baseline: Sequence[ErrorSample],
     candidate: Sequence[ErrorSample],
     policy: Policy,
-    comparisons: int = 1,
+    standing: Standing = ALONE,
 ) -> Comparison:
     """Compare one error rate; each side has at least two runs with requests.
 
-    `comparisons` is how many the campaign makes: as in `log_change`, a change also has to differ from 0 in an interval
-    that Bonferroni's rule widens for all of them.
+    As in `log_change`, a change also has to differ from 0 in an interval that Bonferroni's rule widens for all
+    comparisons of the campaign. Runs are never compared as pairs: a block that has no errors says nothing about them.
     """
     limits = policy.change
     side_b, side_c = rate(baseline), rate(candidate)
     zone = limits.zone[metric]
-    in_campaign = 1 - (1 - limits.campaign_confidence) / comparisons
-    found = rate_difference(side_b, side_c, limits.confidence)
+    tail = standing.tail(limits)
+    alone = 1 - 2 * tail
+    in_campaign = 1 - 2 * tail * standing.campaign_share(limits)
+    found = rate_difference(side_b, side_c, alone)
     name = _name(found, rate_difference(side_b, side_c, in_campaign), zone)
 
     def settles(runs: int) -> bool:
         planned_b = _with_runs(side_b, runs / len(baseline), runs)
         planned_c = _with_runs(side_c, runs / len(candidate), runs)
-        alone, together = (
-            rate_difference(planned_b, planned_c, confidence) for confidence in (limits.confidence, in_campaign)
-        )
-        return _name(alone, together, zone) != "inconclusive"
+        by_itself, together = (rate_difference(planned_b, planned_c, confidence) for confidence in (alone, in_campaign))
+        return _name(by_itself, together, zone) != "inconclusive"
 
     repeats = None
     if name == "inconclusive":
@@ -59,7 +62,7 @@ def compare_rates(
             zone_high=zone,
             smallest_detectable=max(
                 smallest_detectable_rate(side_b, side_c, found, edge, (1 - confidence) / 2, limits.power)
-                for edge, confidence in ((zone, limits.confidence), (0.0, in_campaign))
+                for edge, confidence in ((zone, alone), (0.0, in_campaign))
             ),
             repeats_to_settle=repeats,
             deciding_percentile=None,
@@ -70,6 +73,9 @@ def compare_rates(
             baseline_repeats=len(baseline),
             candidate_repeats=len(candidate),
             df=float(found.df) if found.df else None,
+            look=standing.look.number if standing.look else None,
+            tail=tail,
+            open_to_repeats=name == "inconclusive",
         )
     )
 
@@ -103,6 +109,11 @@ def _reason(
     )
     interval = f"{wording.change(metric, found.estimate)} ({wording.interval(metric, found.low, found.high)})"
     text = f"{metric}: {interval}, from {counts}"
+    if side_b.errors == side_c.errors == 0:
+        fewest = min(side_b.requests, side_c.requests)
+        text = (
+            f"{text}; no error in {fewest:.0f} requests means a rate below {wording.share(NONE_SEEN / fewest)} (3 / n)"
+        )
     edges = f"the zone of ±{wording.size(metric, zone)}"
     if name == "equivalent":
         return f"inside {edges}; {text}"

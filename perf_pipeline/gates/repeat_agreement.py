@@ -4,7 +4,7 @@ What belongs here: how far the repeats of one version, scenario and metric lie a
 repeat that stands apart is named, never dropped. What runs are repeats of each other is decided by Gate 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,8 +45,10 @@ class _Spread:
 
     value: float
     limit: float
-    furthest: int | None
-    """Which repeat stands furthest from the others."""
+    without: FloatArray
+    """(n,) the spread of the others without each repeat, which names the most influential one; empty if none is."""
+    influence: Callable[[int], str]
+    """What a repeat does to the spread, in words."""
     message: str
     within: float | None = None
 
@@ -71,38 +73,44 @@ def _agreement(key: SampleKey, repeats: Sequence[tuple[str, Sample]], policy: Po
         status, spread = _numbers(metric, _of(NumberSample, samples), policy)
     else:
         status, spread = _error_rates(metric, _of(ErrorSample, samples), policy)
-    furthest = repeats[spread.furthest][0] if spread.furthest is not None else None
-    message = spread.message if furthest is None else f"{spread.message}; {furthest} stands furthest from the others"
+    influential, message = _most_influential(spread), spread.message
+    if influential is not None:
+        message = f"{message}; {repeats[influential][0]} stands furthest from the others{spread.influence(influential)}"
     return Agreement(
         version, scenario, metric, status, statistic, spread.value, spread.limit, len(samples), spread.within,
-        furthest, message,
+        None if influential is None else repeats[influential][0], message,
     )  # fmt: skip
 
 
 def _distributions(metric: str, samples: Sequence[LatencySample], policy: Policy) -> tuple[AgreementStatus, _Spread]:
-    """Typical distance between repeats against that between halves of a run: mean |difference of ln quantiles|."""
+    """Typical distance between repeats against that between parts of one run: mean |difference of ln quantiles|."""
     limits = policy.repeat_agreement
     shapes = np.stack([sample.shape for sample in samples])
     distances = np.abs(shapes[:, None, :] - shapes[None, :, :]).mean(axis=2)
-    between = _median_pair(distances)
-    halves = np.array([np.abs(sample.half_shapes[0] - sample.half_shapes[1]).mean() for sample in samples])
-    known = halves[np.isfinite(halves)]
-    within = float(np.median(known)) if len(known) else None
-    floor = np.log1p(policy.agreement_floor(metric))
-    limit = float(max(HALVES_TO_WHOLES * limits.ratio_limit * (within or 0.0), floor))
+    between, deviation = _median_pair(distances), _deviation(distances)
+    halves = _typical_distance([sample.half_shapes for sample in samples])
+    seconds = _typical_distance([sample.alternate_shapes for sample in samples])
+    within = seconds if halves is None else halves
+    explained = HALVES_TO_WHOLES * limits.ratio_limit * (within or 0.0)
+    limit = float(max(explained, np.log1p(policy.agreement_floor(metric))))
+    low, high = _spread_factors(len(samples) - 1, limits.confidence)
+    message = f"repeats typically lie {_percent(between)} apart (limit {_percent(limit)}; {_parts(halves, seconds)})"
     status: AgreementStatus = "agree"
-    if between > limit:
-        low, _ = _spread_factors(len(samples) - 1, limits.confidence)
-        status = "disagree" if between * low > limit else "too few to say"
-    furthest = _furthest(distances.sum(axis=1))
-    message = f"repeats typically lie {_percent(between)} apart (limit {_percent(limit)})"
-    if furthest is not None:
-        rest = np.delete(np.delete(distances, furthest, axis=0), furthest, axis=1)
-        message = f"{message}, without the furthest {_percent(_median_pair(rest))}"
+    if between > limit and limits.carried_cv is None:
+        # Where parts of a run are not known, nothing says how far apart noise alone would put repeats.
+        status = "disagree" if between * low > limit and within is not None else "too few to say"
+    elif between > limit and limits.carried_cv is not None:
+        lower, upper = _cv(deviation * low), _cv(deviation * high)
+        status = _three_answers(lower, upper, limits.carried_cv)
+        message = (
+            f"{message}; that is a spread of {wording.share(_cv(deviation))} between runs, with confidence "
+            f"{_bounds(lower, upper)}, of which the interval of a change carries {wording.share(limits.carried_cv)}"
+        )
     return status, _Spread(
         float(np.expm1(between)),
         float(np.expm1(limit)),
-        furthest,
+        _deviations_without(distances),
+        lambda number: _influence(distances, number, _percent(_median_pair(_without(distances, number)))),
         message,
         None if within is None else float(np.expm1(within)),
     )
@@ -115,21 +123,19 @@ def _numbers(metric: str, samples: Sequence[NumberSample], policy: Policy) -> tu
     spread = float(logs.std(ddof=1))
     low, high = _spread_factors(len(samples) - 1, limits.confidence)
     value, lower, upper = (_cv(spread * factor) for factor in (1.0, low, high))
-    status: AgreementStatus = "too few to say"
-    if upper <= limits.max_cv:
-        status = "agree"
-    elif lower > limits.max_cv:
-        status = "disagree"
-    # Two or three repeats bound a spread from below only: an upper limit of thousands of percent says nothing.
-    bounds = f"between {wording.share(lower)} and {wording.share(upper)}"
-    if upper > _LARGEST_CV_NAMED:
-        bounds = f"at least {wording.share(lower)}"
     message = (
         f"{metric} varies by {wording.share(value)} between repeats "
-        f"(with confidence {bounds}; limit {wording.share(limits.max_cv)})"
+        f"(with confidence {_bounds(lower, upper)}; limit {wording.share(limits.max_cv)})"
     )
-    others = np.array([abs(log - np.median(np.delete(logs, i))) for i, log in enumerate(logs)])
-    return status, _Spread(value, limits.max_cv, _furthest(others), message)
+    distances = np.abs(logs[:, None] - logs[None, :])
+    without = _deviations_without(distances)
+    return _three_answers(lower, upper, limits.max_cv), _Spread(
+        value,
+        limits.max_cv,
+        without,
+        lambda number: _influence(distances, number, wording.share(_cv(without[number]))),
+        message,
+    )
 
 
 def _error_rates(metric: str, samples: Sequence[ErrorSample], policy: Policy) -> tuple[AgreementStatus, _Spread]:
@@ -137,23 +143,22 @@ def _error_rates(metric: str, samples: Sequence[ErrorSample], policy: Policy) ->
     limits = policy.repeat_agreement
     errors = np.array([float(sample.errors) for sample in samples])
     requests = np.array([float(sample.requests) for sample in samples])
-    residuals = pearson_residuals(errors, requests)
-    df = len(samples) - 1
-    value = float((residuals**2).sum()) / df
-    highest = float((errors / requests).max())
-    zone = policy.change.zone[metric]
+    value = _dispersion(errors, requests)
+    number = range(len(samples)) if len(samples) > 2 else ()
+    without = np.array([_dispersion(np.delete(errors, i), np.delete(requests, i)) for i in number])
+    highest, zone = float((errors / requests).max()), policy.change.zone[metric]
     if highest < zone:
         message = f"every rate is below the zone ({wording.share(highest)} at most)"
-        return "agree", _Spread(value, limits.max_dispersion, None, message)
+        return "agree", _Spread(value, limits.max_dispersion, np.empty(0), str, message)
     # The variance of a rate is dispersion x rate / requests: the dispersion at which it reaches the floor's square.
     harmless = policy.agreement_floor(metric) ** 2 * float(requests.mean()) / (errors.sum() / requests.sum())
     limit = max(limits.max_dispersion, harmless)
-    low, _ = _spread_factors(df, limits.confidence)
+    low, _ = _spread_factors(len(samples) - 1, limits.confidence)
     status: AgreementStatus = "agree"
     if value > limit:
         status = "disagree" if value * low**2 > limit else "too few to say"
     message = f"error counts scatter with {value:.3g} times the variance of chance (limit {limit:.3g})"
-    return status, _Spread(value, limit, _furthest(np.abs(residuals)), message)
+    return status, _Spread(value, limit, without, lambda number: f"; without it {without[number]:.3g} times", message)
 
 
 def _of(kind: type[OneSample], samples: Sequence[Sample]) -> list[OneSample]:
@@ -166,9 +171,42 @@ def _median_pair(distances: FloatArray) -> float:
     return float(np.median(distances[np.triu_indices(len(distances), k=1)]))
 
 
-def _furthest(distance: FloatArray) -> int | None:
-    """Which of the repeats stands furthest; None of two, which are equally far, and none where all are equal."""
-    return int(distance.argmax()) if len(distance) > 2 and distance.max() > 0 else None
+def _deviation(distances: FloatArray) -> float:
+    """The standard deviation that (n, n) distances stand for: exactly that of n levels where nothing else differs."""
+    runs = len(distances)
+    return float(np.sqrt((distances**2).sum() / (2 * runs * (runs - 1))))
+
+
+def _typical_distance(parts: Sequence[FloatArray]) -> float | None:
+    """Median over runs of the distance between the (2, S) shapes of two parts of each; None where none has both."""
+    distances = np.array([np.abs(one[0] - one[1]).mean() for one in parts])
+    known = distances[np.isfinite(distances)]
+    return float(np.median(known)) if len(known) else None
+
+
+def _without(distances: FloatArray, number: int) -> FloatArray:
+    """The (n - 1, n - 1) distances of the others."""
+    return np.delete(np.delete(distances, number, axis=0), number, axis=1)
+
+
+def _deviations_without(distances: FloatArray) -> FloatArray:
+    """(n,) standard deviations of the others without each repeat; empty for two, which are equally far."""
+    number = range(len(distances) if len(distances) > 2 else 0)
+    return np.array([_deviation(_without(distances, one)) for one in number])
+
+
+def _most_influential(spread: _Spread) -> int | None:
+    """Which repeat the spread falls most without; None of two, and where all are equal."""
+    return int(spread.without.argmin()) if len(spread.without) and spread.without.max() > 0 else None
+
+
+def _influence(distances: FloatArray, number: int, left: str) -> str:
+    """How far away a repeat is, typically, and what is left without it."""
+    return f", {_percent(float(np.median(np.delete(distances[number], number))))} away; without it {left}"
+
+
+def _three_answers(lower: float, upper: float, limit: float) -> AgreementStatus:
+    return "agree" if upper <= limit else "disagree" if lower > limit else "too few to say"
 
 
 def _spread_factors(df: int, confidence: float) -> tuple[float, float]:
@@ -177,9 +215,29 @@ def _spread_factors(df: int, confidence: float) -> tuple[float, float]:
     return low, high
 
 
+def _dispersion(errors: FloatArray, requests: FloatArray) -> float:
+    """Pearson chi-square per degree of freedom."""
+    return float((pearson_residuals(errors, requests) ** 2).sum()) / (len(errors) - 1)
+
+
 def _cv(log_spread: float) -> float:
     """Coefficient of variation of log-normal values with this standard deviation of logs."""
     return float(np.sqrt(np.expm1(min(log_spread, 25.0) ** 2)))
+
+
+def _bounds(lower: float, upper: float) -> str:
+    # Two or three repeats bound a spread from below only: an upper limit of thousands of percent says nothing.
+    if upper > _LARGEST_CV_NAMED:
+        return f"at least {wording.share(lower)}"
+    return f"between {wording.share(lower)} and {wording.share(upper)}"
+
+
+def _parts(halves: float | None, seconds: float | None) -> str:
+    """How far apart parts of one run lie: movement inside runs sets halves apart, and odd and even seconds little."""
+    if halves is None and seconds is None:
+        return "how far apart parts of one run lie is not known"
+    known = (("halves", halves), ("odd and even seconds", seconds))
+    return f"of one run {', '.join(f'{name} {_percent(value)}' for name, value in known if value is not None)}"
 
 
 def _percent(log_distance: float) -> str:

@@ -5,14 +5,19 @@ pure function of its arguments: the same evidence and policy give the same judge
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.change import compare_versions
+from perf_pipeline.gates.against_itself import AA_ARM, arm_of, judge_arm
+from perf_pipeline.gates.change import compare_versions, scenarios_of
+from perf_pipeline.gates.comparison import Comparison
 from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
-from perf_pipeline.gates.evidence import METRICS, Missing, RunEvidence
-from perf_pipeline.gates.findings import Judgement, RunValidity
+from perf_pipeline.gates.evidence import METRICS, Design, Missing, RunEvidence
+from perf_pipeline.gates.findings import Agreement, Judgement, Pooled, RunValidity, Verdict
+from perf_pipeline.gates.moderation import Spread
+from perf_pipeline.gates.past import earlier_spreads
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.pooled import judge_negative_control, pool
 from perf_pipeline.gates.repeat_agreement import check_agreement
@@ -30,38 +35,88 @@ class QuestionError(ValueError):
         super().__init__(f"{what}; the runs hold {', '.join(versions) or 'no version'}")
 
 
-def judge(evidence: Sequence[RunEvidence], baseline: str, candidate: str, policy: Policy) -> Judgement:
+def judge(
+    evidence: Sequence[RunEvidence],
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    earlier: Sequence[Sequence[RunEvidence]] = (),
+) -> Judgement:
     """Judge a candidate against a baseline. Runs of other versions are left out of everything.
 
+    Runs of the baseline in the A/A arm are judged in a comparison of their own. `earlier` holds the runs of earlier
+    campaigns of the same plan, one sequence each: they say how large noise usually is, and nothing about the versions.
     Raises QuestionError when a version has no run, when both are the same, or when two runs share an id.
     """
     _check_question(evidence, baseline, candidate)
     runs = sorted((run for run in evidence if run.version in (baseline, candidate)), key=lambda run: run.run_id)
-    environments = compare_environments(runs, baseline, candidate, policy.run_validity.environment.ignored_keys)
-    validity = check_runs(runs, environments, policy)
-    usable = usable_samples(runs, validity)
-    agreement = check_agreement(usable, _asked_for(runs, baseline, candidate), policy)
-    comparisons = compare_versions(runs, baseline, candidate, validity, agreement, environments, usable, policy)
-    verdicts = tuple(comparison.verdict for comparison in comparisons)
-    pooled = pool(comparisons, policy)
-    control = judge_negative_control(comparisons, policy)
+    past = earlier_spreads(earlier, policy)
+    main = _gates([run for run in runs if run.arm != AA_ARM], baseline, candidate, policy, past)
+    aa_arm = None
+    if any(run.arm == AA_ARM and run.version == baseline for run in runs):
+        name, both = arm_of(runs, baseline)
+        again = _gates(both, baseline, name, policy, past)
+        aa_arm = judge_arm(baseline, again.verdicts, again.validity, again.agreement, again.pooled, policy)
+    control = judge_negative_control(main.comparisons, policy)
+    decision = decide(baseline, candidate, main.verdicts, main.validity, main.pooled, control, policy, aa_arm)
     return Judgement(
         baseline=baseline,
         candidate=candidate,
         policy_name=policy.name,
         policy_version=policy.version,
-        decision=decide(baseline, candidate, verdicts, validity, pooled, control, policy),
-        verdicts=verdicts,
-        runs=validity,
-        agreement=agreement,
-        pooled=pooled,
+        decision=decision,
+        verdicts=main.verdicts,
+        runs=main.validity,
+        agreement=main.agreement,
+        pooled=main.pooled,
         negative_control=control,
-        notes=tuple(_notes(validity, environments)),
+        notes=(*_notes_on_gate_1(main), *_notes_on_gate_3(main)),
+        looks=_looks(main.runs),
+        aa_arm=aa_arm,
     )
 
 
+@dataclass(frozen=True)
+class _Gated:
+    """What the three gates found in the runs of two versions."""
+
+    runs: Sequence[RunEvidence]
+    environments: EnvironmentFindings
+    validity: tuple[RunValidity, ...]
+    agreement: tuple[Agreement, ...]
+    comparisons: tuple[Comparison, ...]
+    pooled: tuple[Pooled, ...]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(comparison.verdict for comparison in self.comparisons)
+
+
+def _gates(
+    runs: Sequence[RunEvidence],
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    earlier: Mapping[str, Sequence[Spread]],
+) -> _Gated:
+    environments = compare_environments(runs, baseline, candidate, policy.run_validity.environment.ignored_keys)
+    validity = check_runs(runs, environments, policy)
+    usable = usable_samples(runs, validity)
+    agreement = check_agreement(usable, _asked_for(runs, baseline, candidate), policy)
+    comparisons = compare_versions(
+        runs, baseline, candidate, validity, agreement, environments, usable, policy, earlier
+    )
+    return _Gated(runs, environments, validity, agreement, comparisons, pool(comparisons, policy))
+
+
+def _looks(runs: Sequence[RunEvidence]) -> tuple[int, ...]:
+    """The looks that every run names."""
+    designs = {run.design or Design() for run in runs}
+    return designs.pop().looks if len(designs) == 1 else ()
+
+
 def _check_question(evidence: Sequence[RunEvidence], baseline: str, candidate: str) -> None:
-    versions = sorted({run.version for run in evidence})
+    versions = sorted({run.version for run in evidence if run.arm != AA_ARM})
     if baseline == candidate:
         raise QuestionError(f"{baseline} cannot be compared with itself", versions)
     if missing := [version for version in (baseline, candidate) if version not in versions]:
@@ -87,8 +142,9 @@ def _asked_for(runs: Sequence[RunEvidence], baseline: str, candidate: str) -> li
     ]
 
 
-def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -> Iterator[str]:
-    """What is true of the campaign as a whole, and what Gate 1 could not check."""
+def _notes_on_gate_1(gated: _Gated) -> Iterator[str]:
+    """What is true of the environment as a whole, and what Gate 1 could not check."""
+    runs, validity, environments = gated.runs, gated.validity, gated.environments
     for scenario, message in sorted(environments.apart.items()):
         yield f"{scenario}: {message}; nothing in it is comparable."
     if environments.deviating:
@@ -99,4 +155,24 @@ def _notes(validity: Sequence[RunValidity], environments: EnvironmentFindings) -
             name for run in validity for name in {check.check for check in run.checks if check.status == status}
         )
         for name, number in sorted(unanswered.items()):
-            yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}."
+            causes = sorted({run.not_measured[name] for run in runs if name in run.not_measured})
+            why = f" ({'; '.join(causes)})" if causes and status == "not measured" else ""
+            yield f"Gate 1: {name} {verb} in {number} of {wording.counted(len(validity), 'run')}{why}."
+
+
+def _notes_on_gate_3(gated: _Gated) -> Iterator[str]:
+    """What comparisons took over from the campaign: its looks, and what scenarios lend each other."""
+    looks = _looks(gated.runs)
+    if at := Counter({one.scenario: one.look for one in gated.verdicts if one.look}.values()):
+        reached = (f"{wording.counted(number, 'scenario')} at look {look}" for look, number in sorted(at.items()))
+        yield f"Looks at {', '.join(map(str, looks))} repeats were planned: {', '.join(reached)}."
+        repeats = {name: max(run.repeat for run in of) for name, of in scenarios_of(gated.runs).items()}
+        if unplanned := [name for name, number in repeats.items() if number not in looks]:
+            yield f"No look was planned at the repeats of {wording.named(unplanned)}; it spends what they allow."
+    lent: dict[str, float] = {}
+    for one in gated.verdicts:
+        if one.prior_df is not None:
+            lent[one.metric] = max(one.prior_df, lent.get(one.metric, 0.0))
+    if lent:
+        worth = ", ".join(f"{metric} {df:.1f}" for metric, df in lent.items())
+        yield f"Scenarios lend each other what they know about noise, worth these degrees of freedom: {worth}."

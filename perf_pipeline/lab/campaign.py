@@ -1,12 +1,13 @@
 """A campaign: all runs of one comparison, in their random order, of which only the missing ones are measured.
 
 What belongs here: the schedule and what is there already, one campaign at a time, and going on where an earlier one was
-stopped. Runs that were measured under another plan, of another workload or another build are never mixed with new ones.
+stopped. Where the plan has looks, only scenarios that are still open get more repeats. Runs that were measured under
+another plan, of another workload or another build are never mixed with new ones.
 """
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from perf_pipeline.errors import InputError, Problem
@@ -26,6 +27,9 @@ from perf_pipeline.storage import ObjectStore, working_folder
 FAILURES_IN_A_ROW = 3
 """Runs that fail one after the other until a campaign stops: versions alternate, so the fault is not a version's."""
 
+Settled = Callable[[int], Collection[str]]
+"""Asked at a look, with its repeats: which scenarios need no more of them."""
+
 
 @dataclass(frozen=True)
 class CampaignReport:
@@ -38,6 +42,8 @@ class CampaignReport:
     """Runs that were there already."""
     failed: dict[str, str] = field(default_factory=dict)
     """Why runs failed, by run, whether measured now or found."""
+    spared: tuple[str, ...] = ()
+    """Runs that no scenario needed any more after one of the planned looks."""
     seconds: float = 0.0
     k6: str = ""
     """Version of k6 and where it comes from."""
@@ -51,13 +57,16 @@ def run_campaign(
     workload: Workload,
     tokens: TokenSource | Mapping[str, str],
     public_key: str,
+    settled: Settled | None = None,
 ) -> CampaignReport:
     """Measure the runs of a comparison that are missing below `runs/<comparison>/`, and store their order beside them.
 
     `tokens` holds a token for every user of the workload, or is called before each run with the users that it needs and
-    the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with. Works
-    in any thread; in the main thread SIGTERM ends it in order. Raises InputError when the plan cannot be run as it
-    stands, when runs are there that must not be mixed with new ones, and after three runs in a row that failed.
+    the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with.
+    `settled` answers the looks that the plan schedules: what it said once is kept beside the runs and never asked
+    again, so that a campaign that goes on takes the same decisions. Works in any thread; in the main thread SIGTERM
+    ends it in order. Raises InputError when the plan cannot be run as it stands, when runs are there that must not be
+    mixed with new ones, and after three runs in a row that failed.
     """
     began_s = time.monotonic()
     check_versions(plan, baseline, candidate)
@@ -73,9 +82,15 @@ def run_campaign(
         builds = {(run.version, run.scenario): _build(campaign, run) for run in schedule}
         found = _found_runs(store, campaign, schedule, builds)
         _store_schedule(store, campaign, schedule)
-        missing = [planned for planned in schedule if planned.run_id not in found]
-        with lab_on(environment.placement.load):
-            measured = _measure(store, campaign, missing, builds)
+        measured: dict[str, RunRecord] = {}
+        done: set[str] = set()
+        for look in plan.schedule.looks or (plan.schedule.repeats,):
+            wanted = [run for run in schedule if run.repeat <= look and run.scenario not in done]
+            missing = [run for run in wanted if run.run_id not in found and run.run_id not in measured]
+            with lab_on(environment.placement.load):
+                measured |= _measure(store, campaign, missing, builds)
+            if settled is not None and look < plan.schedule.repeats:
+                done |= _look(store, comparison, look, settled)
     records = {**found, **measured}
     return CampaignReport(
         comparison=comparison,
@@ -84,6 +99,7 @@ def run_campaign(
         failed={run_id: record.failure or "" for run_id, record in records.items() if record.status == "failed"},
         seconds=time.monotonic() - began_s,
         k6=f"{k6.version_text}, {k6.source}",
+        spared=tuple(run.run_id for run in schedule if run.run_id not in records),
     )
 
 
@@ -131,6 +147,16 @@ def _measure(
             )
             raise InputError(Problem(f"comparison {campaign.comparison}", what, remedy))
     return measured
+
+
+def _look(store: ObjectStore, comparison: str, look: int, settled: Settled) -> set[str]:
+    """The scenarios that are settled at a look: what was said at it before, or what is said now, kept for later."""
+    key = f"{_prefix(comparison)}/looks.json"
+    said: dict[str, list[str]] = json.loads(store.get(key)) if store.exists(key) else {}
+    if str(look) not in said:
+        said[str(look)] = sorted(settled(look))
+        store.put(key, json.dumps(said, indent=1).encode() + b"\n")
+    return set(said[str(look)])
 
 
 def _found_runs(

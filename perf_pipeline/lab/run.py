@@ -17,10 +17,10 @@ import pyarrow as pa
 import requests
 
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.lab.collectors import Collectors, collecting, write_series
+from perf_pipeline.lab.collectors import INTERVAL_S, Collectors, collecting, write_series
 from perf_pipeline.lab.environment import Environment, Load, Started
 from perf_pipeline.lab.interruption import raise_if_abandoned
-from perf_pipeline.lab.run_directory import RECORD_NAME, Hold, RunRecord
+from perf_pipeline.lab.run_directory import RECORD_NAME, Design, Hold, RunRecord
 from perf_pipeline.plan import Plan
 from perf_pipeline.replay.chunks import drain_ms, replay_folder, write_replay
 from perf_pipeline.replay.k6 import HOLD_START, K6, explain_exit, k6_command, k6_environment, read_hold_start
@@ -96,11 +96,14 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
         comparison=campaign.comparison,
         block=planned.block,
         position=planned.position,
+        arm=planned.arm,
+        design=Design(looks=plan.schedule.looks, paired=plan.schedule.paired),
         environment=campaign.environment.identity() | {"k6": campaign.k6.version_text},
         service_digest=digest,
         workload=campaign.workload.hash,
         plan=plan.hash,
         seed=planned.seed,
+        scrape_interval_s=INTERVAL_S,
         metrics=plan.metrics,
         status="failed" if failure else "complete",
         failure=failure,

@@ -10,6 +10,7 @@ directory exists whole or not at all. What its files mean is in `metrics`.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, Self
 
@@ -42,6 +43,21 @@ class Hold(BaseModel):
         return self.end - self.start
 
 
+class Design(BaseModel):
+    """What was fixed before the first run of a campaign, so that no result could shape it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    looks: tuple[int, ...] = Field((), description="repeats per version at which the campaign is judged, rising")
+    paired: bool = Field(False, description="whether runs of one block are analysed as pairs")
+
+    @model_validator(mode="after")
+    def _looks_rise(self) -> Self:
+        if any(look < 2 for look in self.looks) or list(self.looks) != sorted(set(self.looks)):
+            raise ValueError("looks are numbers of repeats from 2, each larger than the one before")
+        return self
+
+
 class RunRecord(BaseModel):
     """`run.json`: what was run, when, where and how it ended.
 
@@ -60,6 +76,11 @@ class RunRecord(BaseModel):
     comparison: str | None = None
     block: int = Field(0, ge=0)
     position: int | None = Field(None, description="place in the order of the campaign, from 1")
+    arm: Literal["main", "aa"] = Field(
+        default="main",
+        description="aa for runs of the baseline that stand in for a candidate, held against its other runs",
+    )
+    design: Design | None = Field(default=None, description="what was fixed beforehand; without it one look, unpaired")
     environment: dict[str, str] = Field(
         default_factory=dict, description="identity of the environment; equal on both sides of a valid comparison"
     )
@@ -67,6 +88,7 @@ class RunRecord(BaseModel):
     workload: str | None = Field(None, description="content hash of the workload")
     plan: str | None = Field(None, description="content hash of the plan")
     seed: int | None = Field(None, description="seed of the order of requests")
+    scrape_interval_s: float = Field(1.0, gt=0, description="how often the series were scraped")
     metrics: MetricsSection = Field(MetricsSection.model_validate({}), description="where each metric comes from")
     status: Literal["complete", "failed"] = "complete"
     failure: str | None = Field(None, description="why the run did not finish")
@@ -95,12 +117,16 @@ def read_record(run: Path) -> RunRecord:
         ) from error
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Every run directory below the folder, sorted. Raises InputError when there is none, or when two share an id."""
+def find_runs(folder: Path, read_otherwise: Collection[Path] = ()) -> list[Path]:
+    """Every run directory below the folder, sorted.
+
+    `read_otherwise` are files of runs that nobody wrote a run.json for. Raises InputError when there is neither, when
+    two directories share an id, and for k6 output in a folder without run.json that is not among them.
+    """
     if not folder.is_dir():
         raise InputError(Problem(str(folder), "is not a folder", "name a folder of run directories"))
     runs = sorted(path.parent for path in folder.rglob(RECORD_NAME))
-    strays = sorted({path.parent for path in folder.rglob("k6.csv*")} - set(runs))
+    strays = sorted({path.parent for path in folder.rglob("k6.csv*") if path not in read_otherwise} - set(runs))
     problems = [Problem(str(run), "has k6 output but no run.json", _REMEDY) for run in strays]
     seen: dict[str, Path] = {}
     for run in runs:
@@ -116,7 +142,7 @@ def find_runs(folder: Path) -> list[Path]:
                 )
             )
         seen[run_id] = run
-    if not runs and not problems:
+    if not runs and not problems and not read_otherwise:
         problems.append(Problem(str(folder), "holds no run directory", _REMEDY))
     if problems:
         raise InputError(problems)

@@ -4,6 +4,7 @@ What belongs here: many runs at once, and the way in to this package: everything
 What one run's files say is in `measured_run`, the tables are in `tables`, what is made of them in `evidence`.
 """
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pyarrow as pa
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.evidence import ERROR_RATES, Missing
 from perf_pipeline.metrics.evidence import evidence
+from perf_pipeline.metrics.foreign.results import ForeignResult, measure_result
 from perf_pipeline.metrics.histogram import WindowedHistogram
 from perf_pipeline.metrics.measured_run import MeasuredRun, measure_run
 from perf_pipeline.metrics.tables import MetricTables, read_metrics, write_metrics
@@ -27,8 +29,8 @@ _READERS = 4
 """Runs that are read at once, where there are as many cores; each takes a core and tens of MB."""
 
 
-def extract_runs(runs: Sequence[Path]) -> MetricTables:
-    """Measure run directories.
+def extract_runs(runs: Sequence[Path | ForeignResult]) -> MetricTables:
+    """Measure run directories, and results of other load generators.
 
     A run whose record says that it failed needs no files and becomes a row without measurements. Raises InputError with
     every problem of every run at once.
@@ -39,14 +41,17 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
     pool = ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1))
     try:
         outcomes = zip(runs, pool.map(_measure_or_problems, runs), strict=True)
-        for path, outcome in track(outcomes, len(runs), "Reading runs", label=lambda pair: pair[0].name):
+        for run, outcome in track(outcomes, len(runs), "Reading runs", label=lambda pair: pair[0].name):
             if isinstance(outcome, InputError):
                 problems.extend(outcome.problems)
-            elif (run_id := outcome.record.run_id) in measured:
-                what = f"has the run_id {run_id} of {first[run_id]}"
-                problems.append(Problem(str(path), what, "give each run its own id, or take one away"))
-            else:
-                measured[run_id], first[run_id] = outcome, path
+                continue
+            path = run if isinstance(run, Path) else run.path
+            for one in outcome:
+                if (run_id := one.record.run_id) in measured:
+                    what = f"has the run_id {run_id} of {first[run_id]}"
+                    problems.append(Problem(str(path), what, "give each run its own id, or take one away"))
+                else:
+                    measured[run_id], first[run_id] = one, path
     finally:
         # Ctrl-C waits for the runs that are being read, not for all that are still to come.
         pool.shutdown(cancel_futures=True)
@@ -55,9 +60,9 @@ def extract_runs(runs: Sequence[Path]) -> MetricTables:
     return _tables(list(measured.values()))
 
 
-def _measure_or_problems(run: Path) -> MeasuredRun | InputError:
+def _measure_or_problems(run: Path | ForeignResult) -> list[MeasuredRun] | InputError:
     try:
-        return measure_run(run)
+        return [measure_run(run)] if isinstance(run, Path) else measure_result(run)
     except InputError as error:
         return error
 
@@ -80,18 +85,33 @@ def _tables(measured: list[MeasuredRun]) -> MetricTables:
 
 
 def _run_row(measured: MeasuredRun) -> dict[str, object]:
-    record = measured.record
+    record, offset = measured.record, measured.clock_offset
     return record.model_dump(include=set(table_schema("run").names)) | {
         # Microseconds in whole numbers: what a timestamp is, without a time zone of this machine in between.
-        "hold_start": round(record.hold.start * 1e6),
-        "hold_s": record.hold.seconds,
-        "sub_window_s": measured.sub_window_s,
+        "hold_start": None if math.isnan(record.hold.start) else round(record.hold.start * 1e6),
+        "hold_s": _known(record.hold.seconds),
+        "target_rate_per_s": _known(record.target_rate_per_s),
+        "looks": record.design and list(record.design.looks),
+        "paired": record.design and record.design.paired,
+        "sub_window_s": _known(measured.sub_window_s),
         "sub_windows": measured.windows,
         "achieved_rate_per_s": measured.achieved_rate_per_s,
         "dropped_iterations": measured.dropped_iterations,
         "throttled_share": measured.throttled_share,
+        "counter_resets": sorted(measured.counter_resets.items()),
+        "clock_offset_s": offset and offset.estimate_s,
+        "clock_offset_low_s": offset and offset.low_s,
+        "clock_offset_high_s": offset and offset.high_s,
+        "source": measured.source,
+        "remarks": list(measured.remarks),
+        "not_measured": sorted(measured.not_measured.items()),
         "environment": sorted(record.environment.items()),
     }
+
+
+def _known(value: float) -> float | None:
+    """A number as a table holds it, where one that a source does not say is null."""
+    return None if math.isnan(value) else value
 
 
 def _metric_rows(measured: list[MeasuredRun]) -> Iterable[dict[str, object]]:
@@ -121,7 +141,12 @@ def _histogram_rows(run_id: str, metric: str, histogram: WindowedHistogram) -> p
             pa.array(window.astype(np.int32)),
             pa.array(histogram.low_ms[bucket]),
             pa.array(histogram.high_ms[bucket]),
-            pa.array(np.rint(histogram.counts[window, bucket]).astype(np.int64)),
+            *(
+                pa.nulls(window.size, pa.int64())
+                if counts is None
+                else pa.array(np.rint(counts[window, bucket]).astype(np.int64))
+                for counts in (histogram.counts, histogram.odd_counts)
+            ),
         ],
         names=table_schema("latency_histogram").names,
     )

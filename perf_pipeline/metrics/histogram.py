@@ -99,6 +99,8 @@ class WindowedHistogram:
     high_ms: FloatArray
     counts: FloatArray
     """(W, B) requests."""
+    odd_counts: FloatArray | None = None
+    """(W, B) those of them that started in every other second; None where seconds are not known apart."""
 
     def over(self, windows: ArrayLike | None = None) -> Histogram:
         """The histogram of the sub-windows that a (W,) mask picks; of all by default."""
@@ -108,6 +110,25 @@ class WindowedHistogram:
     def window(self, number: int) -> Histogram:
         """The histogram of one sub-window."""
         return Histogram(self.low_ms, self.high_ms, self.counts[number])
+
+    def gathered(self, seconds: int) -> "WindowedHistogram":
+        """Sub-windows of `seconds` seconds each, of a histogram whose own sub-windows are seconds.
+
+        Every other second that holds requests is an odd one: a source that is read every two seconds has those, too.
+        """
+        starts = np.arange(0, self.counts.shape[0], seconds)
+        odd = np.cumsum(self.counts.any(axis=1)) % 2 == 0
+        odd_counts = np.where(odd[:, None], self.counts, 0.0)
+        gathered = (np.add.reduceat(counts, starts, axis=0) for counts in (self.counts, odd_counts))
+        return WindowedHistogram(self.low_ms, self.high_ms, *gathered)
+
+    def alternate(self) -> tuple[Histogram, Histogram]:
+        """The requests of every other second and of those between; of sub-windows where seconds are not known apart."""
+        if self.odd_counts is None:
+            odd = np.arange(self.counts.shape[0]) % 2 == 1
+            return self.over(~odd), self.over(odd)
+        even, odd_ones = (self.counts - self.odd_counts).sum(axis=0), self.odd_counts.sum(axis=0)
+        return Histogram(self.low_ms, self.high_ms, even), Histogram(self.low_ms, self.high_ms, odd_ones)
 
     def mean_logs(self) -> FloatArray:
         """(W,) mean ln ms of the requests of each sub-window; nan where it has none.
@@ -124,9 +145,14 @@ class WindowedHistogram:
 
 
 def window_histogram(
-    low_ms: ArrayLike, high_ms: ArrayLike, sub_window: ArrayLike, counts: ArrayLike, windows: int
+    low_ms: ArrayLike,
+    high_ms: ArrayLike,
+    sub_window: ArrayLike,
+    counts: ArrayLike,
+    windows: int,
+    odd_counts: ArrayLike | None = None,
 ) -> WindowedHistogram:
-    """Gather (N,) rows of bucket edges, sub-window (0 to windows - 1) and count.
+    """Gather (N,) rows of bucket edges, sub-window (0 to windows - 1), count and, where known, count of odd seconds.
 
     Raises ValueError when two rows give one lower edge two upper edges, or buckets overlap.
     """
@@ -136,9 +162,13 @@ def window_histogram(
     # Edges that are computed twice may differ in the last place; edges that differ by more are another histogram's.
     if not np.allclose(high, upper[bucket], rtol=1e-9) or np.any(upper[:-1] > edges[1:] * (1 + 1e-9)):
         raise ValueError("buckets overlap: they do not come from one histogram")
-    table = np.zeros((windows, edges.size))
-    np.add.at(table, (np.asarray(sub_window, dtype=np.int64), bucket), count)
-    return WindowedHistogram(edges, upper, table)
+    cell = np.asarray(sub_window, dtype=np.int64) * edges.size + bucket
+
+    def table(rows: ArrayLike) -> FloatArray:
+        weights = np.asarray(rows, dtype=np.float64)
+        return np.bincount(cell, weights, windows * edges.size).astype(np.float64).reshape(windows, edges.size)
+
+    return WindowedHistogram(edges, upper, table(count), None if odd_counts is None else table(odd_counts))
 
 
 def merge(histograms: Sequence[Histogram]) -> Histogram:

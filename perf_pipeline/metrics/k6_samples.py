@@ -80,18 +80,21 @@ _REDUCE = (
     _SAMPLES
     + """
 SELECT metric_name, valid, failed,
-       CASE WHEN counts_as_request
+       coalesce(is_measured, false) AS measured,
+       CASE WHEN measured AND counts_as_request
             THEN greatest(0, least($windows - 1, floor((start_s - $start_s) / $sub_window_s)))::INTEGER
             ELSE 0 END AS sub_window,
-       CASE WHEN counts_as_request AND NOT failed
+       CASE WHEN measured AND counts_as_request AND NOT failed
             THEN floor(ln(greatest(value, $smallest_ms)) / ln($bucket_ratio))::INTEGER
             ELSE 0 END AS bucket,
        count(*) AS rows,
        sum(value) AS total,
+       coalesce(max(start_s) FILTER (counts_as_request), '-inf'::DOUBLE) AS last_start_s,
+       bool_and(stamp_s = floor(stamp_s)) AS in_whole_seconds,
        count(*) FILTER (counts_as_request AND start_s < $start_s - $tolerance_s) AS early,
        count(*) FILTER (counts_as_request AND start_s > $end_s + $tolerance_s) AS late
 FROM checked
-WHERE is_measured
+WHERE is_measured OR is_request
 GROUP BY ALL
 """
 )
@@ -136,6 +139,10 @@ class K6Samples:
     """Answers of these that carried an `errors` array."""
     hold_start_s: float | None
     """Start of the hold in unix seconds by k6's own clock, from the gauge `hold_start`; None when it is not there."""
+    windows_with_requests: int
+    """Sub-windows in which a request started, whatever came back."""
+    load_end_s: tuple[float, float]
+    """The unix seconds by k6's clock between which the last request of all its scenarios started."""
 
 
 def find_k6_file(run: Path) -> Path:
@@ -177,23 +184,31 @@ def read_k6_samples(path: Path, hold: Hold, sub_window_s: float, windows: int) -
     }
     with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as database:
         try:
-            rows = {
+            groups = {
                 name: np.ma.getdata(values)
                 for name, values in database.execute(_REDUCE, file | reduction).fetchnumpy().items()
             }
+            rows = {name: values[groups["measured"]] for name, values in groups.items()}
             if invalid := int(rows["rows"][~rows["valid"]].sum()):
                 raise InputError(_invalid_row(path, database.execute(_FIRST_INVALID, file).fetchone(), invalid))
             if not (rows["metric_name"] == "http_req_duration").any():
                 raise InputError(_no_request(path, database.execute(_SCENARIOS, file).fetchall()))
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             raise InputError(_unreadable(path, str(error))) from error
-    samples = _samples_of(rows, windows)
+    samples = _samples_of(rows, windows, _load_end_s(groups))
     _check_hold(path, hold, samples, early=int(rows["early"].sum()), late=int(rows["late"].sum()))
     return samples
 
 
-def _samples_of(rows: dict[str, np.ndarray], windows: int) -> K6Samples:
-    """The counts and the histogram in the groups that the query returned."""
+def _load_end_s(groups: dict[str, np.ndarray]) -> tuple[float, float]:
+    """When the last request started; a stamp in whole seconds is as much as one too early."""
+    request = groups["metric_name"] == "http_req_duration"
+    last_s = float(groups["last_start_s"][request].max())
+    return last_s, last_s + float(groups["in_whole_seconds"][request].all())
+
+
+def _samples_of(rows: dict[str, np.ndarray], windows: int, load_end_s: tuple[float, float]) -> K6Samples:
+    """The counts and the histogram in the groups of the hold."""
     counts, kind = rows["rows"], rows["metric_name"]
     request = kind == "http_req_duration"
     answered = request & ~rows["failed"]
@@ -208,6 +223,8 @@ def _samples_of(rows: dict[str, np.ndarray], windows: int) -> K6Samples:
         graphql_answers=int(counts[kind == "graphql_errors"].sum()),
         graphql_errors=round(rows["total"][kind == "graphql_errors"].sum()),
         hold_start_s=float(starts[0]) / 1000 if starts.size else None,
+        windows_with_requests=np.unique(rows["sub_window"][request]).size,
+        load_end_s=load_end_s,
     )
 
 

@@ -1,8 +1,9 @@
 """Prometheus series that a run recorded: gauges, counters and histograms over the hold.
 
-What belongs here: reading `series.csv[.gz]` or `series.parquet` and making values of what was scraped. A value that
-cannot be made is a `Missing` that names the file and the series, never a guess: a counter that goes back, a series that
-stops, two gauges where one is meant. What the values mean for a metric is in `measured_run`.
+What belongs here: reading `series.csv[.gz]`, `series.parquet` or `series.json[.gz]` (answers of Prometheus' API, see
+`foreign.prometheus`) and making values of what was scraped. A value that cannot be made is a `Missing` that names the
+file and the series, never a guess: a counter that goes back, a series that stops, two gauges where one is meant. What
+the values mean for a metric is in `measured_run`.
 
 Only scrapes inside the hold are used, so nothing of the warm-up can enter. The growth between two scrapes belongs to
 the sub-window of the middle between them.
@@ -19,10 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.evidence import Missing
 from perf_pipeline.lab.run_directory import Hold
+from perf_pipeline.metrics.foreign.prometheus import api_batches
 from perf_pipeline.metrics.histogram import (
     FloatArray,
     WindowedHistogram,
@@ -32,10 +35,7 @@ from perf_pipeline.metrics.histogram import (
 from perf_pipeline.metrics.recorded_csv import MEASURE_AGAIN, cut_off, find_recorded, read_header
 from perf_pipeline.plan import GaugeSource, HistogramSource
 
-FILE_NAMES = ("series.csv", "series.csv.gz", "series.parquet")
-SCRAPE_INTERVAL_S = 1.0
-"""How often a run is scraped (DESIGN, run directory)."""
-
+FILE_NAMES = ("series.csv", "series.csv.gz", "series.parquet", "series.json", "series.json.gz")
 CFS_PERIODS = "container_cpu_cfs_periods_total"
 CFS_THROTTLED_PERIODS = "container_cpu_cfs_throttled_periods_total"
 
@@ -45,6 +45,9 @@ _COLUMNS = {
     "labels": pa.dictionary(pa.int32(), pa.string()),
     "value": pa.float64(),
 }
+_COUNTERS = ("_bucket", "_count", "_total")
+TELLING_REQUESTS = 5.0
+"""Requests that an interval should count before it says that the load was there, or was over."""
 _MOVED_REQUESTS, _MOVED_SHARE = 10.0, 0.01
 """How far a page that was not made in one piece may be from cumulative: requests, or a share of all of them."""
 
@@ -71,6 +74,8 @@ class ScrapedSeries:
 
     file: str
     series: tuple[Series, ...]
+    around: tuple[Series, ...]
+    """Those that were asked for whole: before, in and after the hold."""
     known_names: frozenset[str]
     """Every name that the file holds, to tell a misspelling from a series that is not there."""
 
@@ -96,14 +101,14 @@ def find_series_file(run: Path) -> Path | None:
     return find_recorded(run, FILE_NAMES)
 
 
-def read_series(path: Path, names: Collection[str], hold: Hold) -> ScrapedSeries:
-    """Read the series of these names inside the hold.
+def read_series(path: Path, names: Collection[str], hold: Hold, around: Collection[str] = ()) -> ScrapedSeries:
+    """Read the series of these names inside the hold, and those of `around` however far they reach.
 
     Raises InputError when the file is cut off, lacks a column, or holds a value that is not a number.
     """
     known: set[str] = set()
     kept = []
-    wanted = pa.array(sorted(names), pa.string())
+    wanted, whole = (pa.array(sorted(some), pa.string()) for some in (names, around))
     try:
         for batch in _batches(path):
             known.update(batch["name"].dictionary.to_pylist())
@@ -111,7 +116,8 @@ def read_series(path: Path, names: Collection[str], hold: Hold) -> ScrapedSeries
                 pc.is_in(batch["name"], value_set=wanted),
                 pc.and_(pc.greater_equal(batch["timestamp"], hold.start), pc.less_equal(batch["timestamp"], hold.end)),
             )
-            kept.append(pa.Table.from_batches([batch.filter(pc.and_(inside, pc.is_finite(batch["value"])))]))
+            asked = pc.or_(inside, pc.is_in(batch["name"], value_set=whole))
+            kept.append(pa.Table.from_batches([batch.filter(pc.and_(asked, pc.is_finite(batch["value"])))]))
     except pa.ArrowException as error:
         what = "cannot be read: " + " ".join(str(error).split())[:300]
         raise InputError(Problem(str(path), what, f"timestamp and value are numbers; {MEASURE_AGAIN}")) from error
@@ -120,21 +126,22 @@ def read_series(path: Path, names: Collection[str], hold: Hold) -> ScrapedSeries
             raise InputError(cut_off(path)) from error
         raise InputError(Problem(str(path), f"cannot be read: {error}", MEASURE_AGAIN)) from error
     series = tuple(_split(pa.concat_tables(kept), path)) if kept else ()
-    return ScrapedSeries(path.name, series, frozenset(name for name in known if name))
+    return ScrapedSeries(
+        path.name,
+        tuple(one for one in series if one.name in names),
+        tuple(one for one in series if one.name in around),
+        frozenset(name for name in known if name),
+    )
 
 
-def scrape_density(times_s: FloatArray, hold: Hold) -> float:
-    """Share of the scrapes that a hold should have, one a second, that are there (0 to 1).
+def scrape_density(times_s: FloatArray, hold: Hold, interval_s: float) -> float:
+    """Share of the scrapes that a hold should have, one an interval, that are there (0 to 1).
 
-    A hold of H seconds holds at least H - 1 of them, wherever it begins between two. Scrapes that follow another within
-    half an interval make up for nothing.
+    A hold of n intervals holds at least n - 1 of them, wherever it begins between two. Scrapes that follow another
+    within half an interval make up for nothing.
     """
-    expected = max(1.0, np.floor(hold.seconds / SCRAPE_INTERVAL_S) - 1)
-    counted, last = 0, -np.inf
-    for time in np.unique(times_s):
-        if time - last >= SCRAPE_INTERVAL_S / 2:
-            counted, last = counted + 1, time
-    return float(min(1.0, counted / expected))
+    expected = max(1.0, np.floor(hold.seconds / interval_s) - 1)
+    return float(min(1.0, len(_spaced(np.unique(times_s), interval_s / 2)) / expected))
 
 
 def read_gauge(scraped: ScrapedSeries, source: GaugeSource) -> Series | Missing:
@@ -205,6 +212,49 @@ def throttled_share(scraped: ScrapedSeries, hold: Hold) -> float | None:
     return min(1.0, throttled / periods) if periods else None
 
 
+def counter_resets(scraped: ScrapedSeries) -> dict[str, int]:
+    """By process, how often its counters went back in the hold; of several series of one, the largest number."""
+    resets: dict[str, int] = {}
+    for series in scraped.series:
+        if series.name.endswith(_COUNTERS):
+            process, back = series.labels.get("job", "service"), int((np.diff(series.values) < 0).sum())
+            resets[process] = max(resets.get(process, 0), back)
+    return resets
+
+
+def load_end(scraped: ScrapedSeries, source: HistogramSource, hold: Hold) -> tuple[float, float] | str:
+    """The times by the clock of the series between which the load ended, or why that is not known.
+
+    It ended after the start of the last interval in which requests grew by half as much as is usual in the hold, and
+    before the end of the next. An interval tells when it should have grown by a few at least.
+    """
+    name, labels = f"{source.histogram}_count", _labels(source)
+    what = f"{name}{_selector(labels)}"
+    found = [one for one in scraped.around if one.name == name and labels.items() <= one.labels.items()]
+    times_s, growth = _growth(found)
+    if isinstance(growth, str) or not growth.size:
+        return f"{scraped.file} has no {what} that could be followed around the hold"
+    counted = np.concatenate(([0.0], growth.sum(axis=1).cumsum()))
+    from_hold, to_hold = np.interp((hold.start, hold.end), times_s, counted)
+    if not (rate_per_s := (to_hold - from_hold) / hold.seconds):
+        return f"{scraped.file}: {what} counted no request in the hold"
+    telling = _spaced(times_s, TELLING_REQUESTS / rate_per_s)
+    times_s, counted = times_s[telling], counted[telling]
+    loaded = np.flatnonzero(np.diff(counted) >= rate_per_s * np.diff(times_s) / 2)
+    if not loaded.size or loaded[-1] + 2 == len(times_s):
+        return f"{scraped.file} ends before the load did"
+    return float(times_s[loaded[-1]]), float(times_s[loaded[-1] + 2])
+
+
+def _spaced(times_s: FloatArray, least_s: float) -> NDArray[np.int64]:
+    """Which of (T,) rising times to take so that each is at least so long after the one before."""
+    taken: list[int] = []
+    for number, time_s in enumerate(times_s):
+        if not taken or time_s - times_s[taken[-1]] >= least_s:
+            taken.append(number)
+    return np.array(taken, dtype=np.int64)
+
+
 def _growth(found: list[Series]) -> tuple[FloatArray, FloatArray | str]:
     """The (T,) times at which any of N counters was scraped, and their (T - 1, N) growth between those times.
 
@@ -267,6 +317,9 @@ def _selector(labels: Mapping[str, str]) -> str:
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows of the file in pieces, with the columns of `_COLUMNS`."""
+    if ".json" in path.suffixes:
+        yield from api_batches(path)
+        return
     if path.suffix == ".parquet":
         if missing := [name for name in _COLUMNS if name not in pa.parquet.read_schema(path).names]:
             what = f"lacks the columns {', '.join(missing)}"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.storage import ObjectStore
-from perf_pipeline.warehouse import read_tables, write_tables
+from perf_pipeline.warehouse import read_tables, table_schema, write_tables
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ def write_metrics(store: ObjectStore, comparison: str, tables: MetricTables) -> 
 
 
 def read_metrics(store: ObjectStore, comparison: str) -> MetricTables:
-    """The tables of a comparison. Raises InputError when they are not there."""
+    """The tables of a comparison. Raises InputError when they are not there.
+
+    Columns that came after the tables were written are null in them: what they hold was not measured.
+    """
     tables = read_tables(store, comparison)
     if missing := {"run", "latency_histogram", "run_metric"} - tables.keys():
         raise InputError(
@@ -46,4 +49,13 @@ def read_metrics(store: ObjectStore, comparison: str) -> MetricTables:
                 "materialise run_metrics of this comparison, or run `perf-pipeline compare`",
             )
         )
-    return MetricTables(tables["run"], tables["latency_histogram"], tables["run_metric"])
+    return MetricTables(
+        **{name: _with_every_column(name, tables[name]) for name in ("run", "latency_histogram", "run_metric")}
+    )
+
+
+def _with_every_column(name: str, table: pa.Table) -> pa.Table:
+    for field in table_schema(name):
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perf_pipeline.gates.evidence import ERROR_RATES
-from perf_pipeline.gates.findings import Judgement, Verdict
+from perf_pipeline.gates.findings import ArmAgainstItself, Judgement, Verdict
 
 SCHEMA_VERSION = 1
 """Rises when a field goes or changes its meaning; new fields alone do not raise it."""
@@ -34,8 +34,14 @@ def to_json(judgement: Judgement) -> dict[str, Any]:
         "agreement": _plain(judgement.agreement),
         "pooled": _plain(judgement.pooled),
         "negative_control": _plain(judgement.negative_control),
+        "looks": _plain(judgement.looks),
+        "aa_arm": _arm(judgement.aa_arm),
         "notes": _plain(judgement.notes),
     }
+
+
+def _arm(arm: ArmAgainstItself | None) -> dict[str, Any] | None:
+    return None if arm is None else {**_plain(arm), "verdicts": [_verdict(verdict) for verdict in arm.verdicts]}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -87,4 +87,7 @@ def _decision_row(judgement: Judgement) -> _Row:
         "policy_version": judgement.policy_version,
         **{f"control_{name}": value for name, value in vars(control).items()},
         "notes": list(judgement.notes),
+        "looks": list(judgement.looks),
+        "aa_status": judgement.aa_arm and judgement.aa_arm.status,
+        "aa_message": judgement.aa_arm and judgement.aa_arm.message,
     }

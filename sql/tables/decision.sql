@@ -16,7 +16,10 @@ CREATE TABLE IF NOT EXISTS decision (
     control_low DOUBLE,
     control_high DOUBLE,
     control_message VARCHAR NOT NULL,
-    notes VARCHAR[] NOT NULL
+    notes VARCHAR[] NOT NULL,
+    looks INTEGER[] NOT NULL,
+    aa_status VARCHAR,
+    aa_message VARCHAR
 );
 COMMENT ON TABLE decision IS 'Is the new version slower? One row a comparison';
 COMMENT ON COLUMN decision.comparison IS 'key <baseline>__<candidate> of the comparison (text)';
@@ -36,3 +39,6 @@ COMMENT ON COLUMN decision.control_low IS 'lower end of its interval (ratio minu
 COMMENT ON COLUMN decision.control_high IS 'upper end of its interval (ratio minus 1)';
 COMMENT ON COLUMN decision.control_message IS 'what the negative control says, as a sentence (text)';
 COMMENT ON COLUMN decision.notes IS 'statements about the campaign as a whole (texts)';
+COMMENT ON COLUMN decision.looks IS 'repeats per version at which the campaign was to be judged, fixed before its first run; empty for one look (list of counts)';
+COMMENT ON COLUMN decision.aa_status IS 'the baseline against itself: quiet, moved or cannot tell; null without an A/A arm (word)';
+COMMENT ON COLUMN decision.aa_message IS 'the same in words (text)';

@@ -10,7 +10,8 @@ CREATE TABLE IF NOT EXISTS gate_change (
     band_low DOUBLE NOT NULL,
     band_high DOUBLE NOT NULL,
     baseline_ms DOUBLE NOT NULL,
-    candidate_ms DOUBLE NOT NULL
+    candidate_ms DOUBLE NOT NULL,
+    df DOUBLE
 );
 COMMENT ON TABLE gate_change IS 'Gate 3, has the new version changed? One row a scenario, distribution and percentile';
 COMMENT ON COLUMN gate_change.comparison IS 'key <baseline>__<candidate> of the comparison (text)';
@@ -24,3 +25,4 @@ COMMENT ON COLUMN gate_change.band_low IS 'lower edge of the simultaneous band o
 COMMENT ON COLUMN gate_change.band_high IS 'upper edge of the simultaneous band over all percentiles (ratio minus 1)';
 COMMENT ON COLUMN gate_change.baseline_ms IS 'the percentile of the baseline (ms)';
 COMMENT ON COLUMN gate_change.candidate_ms IS 'the percentile of the candidate (ms)';
+COMMENT ON COLUMN gate_change.df IS 'degrees of freedom of the pointwise interval (count)';

@@ -9,7 +9,11 @@ CREATE TABLE IF NOT EXISTS gate_pooled (
     df DOUBLE NOT NULL,
     scenarios INTEGER NOT NULL,
     worst_scenario VARCHAR NOT NULL,
-    worst_estimate DOUBLE NOT NULL
+    worst_estimate DOUBLE NOT NULL,
+    general_low DOUBLE,
+    general_high DOUBLE,
+    between_scenarios DOUBLE,
+    changed STRUCT(scenario VARCHAR, estimate DOUBLE, p_value DOUBLE)[]
 );
 COMMENT ON TABLE gate_pooled IS 'The change pooled over all comparable scenarios, each with equal weight; one row a metric and statistic';
 COMMENT ON COLUMN gate_pooled.comparison IS 'key <baseline>__<candidate> of the comparison (text)';
@@ -22,3 +26,7 @@ COMMENT ON COLUMN gate_pooled.df IS 'degrees of freedom of the interval, after S
 COMMENT ON COLUMN gate_pooled.scenarios IS 'scenarios that were pooled (count)';
 COMMENT ON COLUMN gate_pooled.worst_scenario IS 'scenario with the largest worsening (text)';
 COMMENT ON COLUMN gate_pooled.worst_estimate IS 'change in the worst scenario (as estimate)';
+COMMENT ON COLUMN gate_pooled.general_low IS 'lower end of what holds for scenarios in general, of which these are a sample; null for fewer than two (as estimate)';
+COMMENT ON COLUMN gate_pooled.general_high IS 'upper end of what holds for scenarios in general (as estimate)';
+COMMENT ON COLUMN gate_pooled.between_scenarios IS 'standard deviation of the true changes between scenarios; null for fewer than two (as estimate)';
+COMMENT ON COLUMN gate_pooled.changed IS 'scenarios that changed even when all are asked at once, the most certain first, with p values adjusted by Holm (list)';

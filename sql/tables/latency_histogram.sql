@@ -6,7 +6,8 @@ CREATE TABLE IF NOT EXISTS latency_histogram (
     sub_window INTEGER NOT NULL,
     bucket_low_ms DOUBLE NOT NULL,
     bucket_high_ms DOUBLE NOT NULL,
-    count BIGINT NOT NULL
+    count BIGINT NOT NULL,
+    odd_count BIGINT
 );
 COMMENT ON TABLE latency_histogram IS 'One row a bucket that holds requests: every latency distribution of every run, by sub-window of its hold';
 COMMENT ON COLUMN latency_histogram.comparison IS 'key <baseline>__<candidate> of the comparison (text)';
@@ -16,3 +17,4 @@ COMMENT ON COLUMN latency_histogram.sub_window IS 'number of the sub-window of t
 COMMENT ON COLUMN latency_histogram.bucket_low_ms IS 'lower edge of the bucket; log-spaced by 0.5 % for client_latency, as scraped for the others (ms)';
 COMMENT ON COLUMN latency_histogram.bucket_high_ms IS 'upper edge of the bucket, inf when it has none (ms)';
 COMMENT ON COLUMN latency_histogram.count IS 'requests in the bucket (count)';
+COMMENT ON COLUMN latency_histogram.odd_count IS 'of these, started in every other second of the hold; null where seconds are not known apart (count)';

@@ -19,7 +19,12 @@ CREATE TABLE IF NOT EXISTS verdict (
     baseline_repeats INTEGER NOT NULL,
     candidate_repeats INTEGER NOT NULL,
     df DOUBLE,
-    absent BOOLEAN NOT NULL
+    absent BOOLEAN NOT NULL,
+    prior_df DOUBLE,
+    paired BOOLEAN NOT NULL,
+    look INTEGER,
+    tail DOUBLE,
+    open_to_repeats BOOLEAN NOT NULL
 );
 COMMENT ON TABLE verdict IS 'Did this metric change in this scenario? One row a scenario and metric';
 COMMENT ON COLUMN verdict.comparison IS 'key <baseline>__<candidate> of the comparison (text)';
@@ -42,3 +47,8 @@ COMMENT ON COLUMN verdict.baseline_repeats IS 'runs of the baseline that were co
 COMMENT ON COLUMN verdict.candidate_repeats IS 'runs of the candidate that were compared (count)';
 COMMENT ON COLUMN verdict.df IS 'degrees of freedom of the interval (number)';
 COMMENT ON COLUMN verdict.absent IS 'true when the plan names no source for the metric: it was never asked for (yes or no)';
+COMMENT ON COLUMN verdict.prior_df IS 'how many of df were lent by the other scenarios of the campaign; null where variances are not moderated (count)';
+COMMENT ON COLUMN verdict.paired IS 'whether the runs of one block were compared as pairs; repeats then count pairs (true or false)';
+COMMENT ON COLUMN verdict.look IS 'which of the looks that were planned beforehand this is, from 1; null where one look was planned (count)';
+COMMENT ON COLUMN verdict.tail IS 'probability that the interval leaves on each side (share, 0 to 1)';
+COMMENT ON COLUMN verdict.open_to_repeats IS 'whether more repeats may bring the answer that is missing (true or false)';
