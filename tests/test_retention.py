@@ -57,7 +57,9 @@ def comparison(store: LocalObjectStore, warehouse: Warehouse, key: str, measured
     schema = table_schema("run")
     row = {field.name: "x" if field.type == pa.string() else None for field in schema}
     row |= {field.name: [] for field in schema if pa.types.is_map(field.type)}
-    row |= {field.name: 0 for field in schema if pa.types.is_primitive(field.type)} | {"hold_start": measured}
+    row |= {field.name: False for field in schema if pa.types.is_boolean(field.type)}
+    numbers = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
+    row |= dict.fromkeys(numbers, 0) | {"hold_start": measured}
     write_tables(store, key, {"run": pa.Table.from_pylist([row], schema=schema)})
     store.put(f"reports/{key}/report.html", b"<html>")
 
