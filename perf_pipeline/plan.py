@@ -27,7 +27,7 @@ Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
 
 COMPARISON_SEPARATOR = "__"
-_NOT_OF_A_RUN = {"policy", "baseline", "candidate", "versions", "version_source", "retention"}
+_NOT_OF_A_RUN = {"policy", "baseline", "candidate", "versions", "version_source", "anchor", "retention"}
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
 
 
@@ -297,6 +297,9 @@ class Plan(_Section):
     candidate: Name = Field(description="default candidate")
     version_source: VersionSource | None = Field(
         None, description="where nightly and deploy comparisons learn of new versions; null compares the two defaults"
+    )
+    anchor: Version | None = Field(
+        None, description="release that slow drift is measured from; null for the first one that a chain leads back to"
     )
     policy: str = Field("default", description="a built-in policy by name, or the path of a policy file")
     capture: CaptureSection

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perf_pipeline.history.chain import add_up, place, steps_to
+from perf_pipeline.history.chain import Link, add_up, directly, place, steps_to
 from perf_pipeline.history.effect import Effect, effect_from_limits
 from perf_pipeline.history.level_shifts import level_shifts
 
@@ -16,63 +16,57 @@ DAY = datetime(2026, 11, 1, tzinfo=UTC)
 TAIL = 0.025
 
 
-def effect(
-    baseline: str, candidate: str, estimate: float = 0.0, error: float = 0.01, df: float = 8, day: int = 0
-) -> Effect:
+def link(baseline: str, candidate: str, day: int = 0) -> Link:
+    return Link(f"{baseline}__{candidate}", baseline, candidate, DAY + timedelta(days=day))
+
+
+def effect(estimate: float = 0.0, error: float = 0.01, df: float = 8) -> Effect:
     one = np.ones(1)
-    return Effect(
-        baseline, candidate, DAY + timedelta(days=day), np.array([np.nan]), one * estimate, one * error, one * df, 1.0
-    )
+    return Effect(np.array([np.nan]), one * estimate, one * error, one * df, 1.0)
 
 
-def names(steps: list[Effect]) -> list[str]:
+def names(steps: list[Link]) -> list[str]:
     return [f"{step.baseline}>{step.candidate}" for step in steps]
 
 
 def test_a_chain_leads_back_step_by_step() -> None:
-    effects = [effect("1", "2", day=1), effect("2", "3", day=2), effect("3", "4", day=3), effect("9", "8", day=4)]
-    assert names(steps_to(effects, "4")) == ["1>2", "2>3", "3>4"]
-    assert names(steps_to(effects, "4", start="2")) == ["2>3", "3>4"]
-    assert steps_to(effects, "5") == []
+    links = [link("1", "2", 1), link("2", "3", 2), link("3", "4", 3), link("9", "8", 4)]
+    assert names(steps_to(links, "4")) == ["1>2", "2>3", "3>4"]
+    assert names(steps_to(links, "4", start="2")) == ["2>3", "3>4"]
+    assert steps_to(links, "5") == []
 
 
 def test_the_latest_comparison_stands_for_a_step_and_the_anchor_for_none() -> None:
-    effects = [
-        effect("1", "2", 0.5, day=1),
-        effect("1", "2", 0.1, day=9),
-        effect("2", "3", 0.2, day=2),
-        effect("1", "3", 0.9, day=3),
-    ]
-    chain = steps_to(effects, "3")
+    links = [link("1", "2", 1), link("1", "2", 9), link("2", "3", 2), link("1", "3", 3), link("1", "3", 5)]
+    chain = steps_to(links, "3")
     assert names(chain) == ["1>2", "2>3"]
-    assert add_up(chain).estimate == pytest.approx(0.3)
+    assert chain[0].measured == DAY + timedelta(days=9)
+    assert directly(links, "1", "3") == links[-1]
+    assert directly(links, "2", "1") is None
 
 
 def test_rollbacks_do_not_go_round_for_ever() -> None:
-    effects = [effect("1", "2", day=1), effect("2", "1", day=2), effect("1", "3", day=3)]
-    assert names(steps_to(effects, "3")) == ["2>1", "1>3"]
+    links = [link("1", "2", 1), link("2", "1", 2), link("1", "3", 3)]
+    assert names(steps_to(links, "3")) == ["2>1", "1>3"]
 
 
 def test_errors_of_independent_steps_add_as_squares() -> None:
-    total = add_up([effect("1", "2", 0.01, 0.03, 8), effect("2", "3", 0.02, 0.04, 8)])
-    assert (total.baseline, total.candidate) == ("1", "3")
+    total = add_up([effect(0.01, 0.03, 8), effect(0.02, 0.04, 8)])
     assert total.estimate == pytest.approx(0.03)
     assert total.standard_error == pytest.approx(0.05)
     assert total.df == pytest.approx(25e-4**2 / ((9e-4**2 + 16e-4**2) / 8))
 
 
 def test_only_shared_percentiles_are_added() -> None:
-    def of(baseline: str, candidate: str, percentiles: list[float]) -> Effect:
+    def of(percentiles: list[float]) -> Effect:
         count = len(percentiles)
-        return Effect(
-            baseline, candidate, DAY, np.array(percentiles), np.arange(count) / 10, np.ones(count), np.ones(count), 2.0
-        )
+        return Effect(np.array(percentiles), np.arange(count) / 10, np.ones(count), np.ones(count), 2.0)
 
-    total = add_up([of("1", "2", [50, 90, 99]), of("2", "3", [90, 99])])
+    total = add_up([of([50, 90, 99]), of([90, 99])])
     assert total.percentiles.tolist() == [90, 99]
     assert total.estimate.tolist() == pytest.approx([0.1, 0.3])
     with pytest.raises(ValueError, match="share no percentile"):
-        add_up([of("1", "2", [50]), of("2", "3", [90])])
+        add_up([of([50]), of([90])])
     with pytest.raises(ValueError, match="at least one"):
         add_up([])
 
@@ -86,11 +80,11 @@ def test_only_shared_percentiles_are_added() -> None:
 def test_an_effect_is_read_back_from_its_limits(estimates: list[float], error: float, df: float, wider: float) -> None:
     count = len(estimates)
     percentiles = np.arange(count, dtype=float)
-    known = Effect("1", "2", DAY, percentiles, np.array(estimates), np.full(count, error), np.full(count, df), 1.0)
+    known = Effect(percentiles, np.array(estimates), np.full(count, error), np.full(count, df), 1.0)
     low, high = known.limits(TAIL)
     middle, reach = (low + high) / 2, (high - low) / 2 * wider
     changes = np.expm1(np.stack([known.estimate, low, high, middle - reach, middle + reach]))
-    found = effect_from_limits("1", "2", DAY, percentiles, changes, df, TAIL)
+    found = effect_from_limits(percentiles, changes, known.df, TAIL)
     assert found is not None
     assert found.standard_error == pytest.approx(known.standard_error, rel=1e-6)
     assert 1 <= found.tests <= count
@@ -103,8 +97,8 @@ def test_an_effect_is_read_back_from_its_limits(estimates: list[float], error: f
 def test_limits_that_are_not_there_make_no_effect() -> None:
     changes = np.zeros((5, 1))
     changes[2] = np.inf
-    assert effect_from_limits("1", "2", None, np.array([50.0]), changes, 8, TAIL) is None
-    assert effect_from_limits("1", "2", None, np.array([50.0]), np.zeros((5, 1)), math.nan, TAIL) is None
+    assert effect_from_limits(np.array([50.0]), changes, np.array([8.0]), TAIL) is None
+    assert effect_from_limits(np.array([50.0]), np.zeros((5, 1)), np.array([np.nan]), TAIL) is None
 
 
 def simulated_chain(
@@ -112,12 +106,12 @@ def simulated_chain(
 ) -> list[Effect]:
     """Comparisons of neighbours, each from its own runs of both versions: Welch's interval of the mean ln."""
     effects = []
-    for number in range(releases):
+    for _ in range(releases):
         runs = rng.normal([[0.0], [step]], cv, (2, repeats))
         variance = runs.var(axis=1, ddof=1) / repeats
         df = variance.sum() ** 2 / (variance**2 / (repeats - 1)).sum()
         size = float(runs[1].mean() - runs[0].mean())
-        effects.append(effect(str(number), str(number + 1), size, math.sqrt(variance.sum()), df, number))
+        effects.append(effect(size, math.sqrt(variance.sum()), df))
     return effects
 
 

@@ -7,6 +7,7 @@ and whatever the lab did from one night to the next cancels within each step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,17 @@ import numpy as np
 from perf_pipeline.history.effect import Effect
 
 Answer = Literal["regression", "improvement", "equivalent", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A comparison as a step between two releases."""
+
+    comparison: str
+    baseline: str
+    candidate: str
+    measured: datetime | None
+    """When its first run held; None where no table tells."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Placed:
     """With low, the interval of ln that decided: a regression's or improvement's band, else the pointwise one."""
 
 
-def steps_to(effects: Sequence[Effect], release: str, start: str | None = None) -> list[Effect]:
+def steps_to(links: Sequence[Link], release: str, start: str | None = None) -> list[Link]:
     """The steps that lead to a release, in order: from each release to its baseline, by the latest comparison of both.
 
     Stops at `start`, else where no comparison leads further back, or where one would come round to a release that is
@@ -38,19 +50,25 @@ def steps_to(effects: Sequence[Effect], release: str, start: str | None = None) 
     finer leads back.
     """
     arrived: dict[str, float] = {}
-    for effect in effects:
-        arrived[effect.candidate] = min(_when(effect), arrived.get(effect.candidate, np.inf))
-    steps: list[Effect] = []
+    for link in links:
+        arrived[link.candidate] = min(_when(link), arrived.get(link.candidate, np.inf))
+    steps: list[Link] = []
     seen, at = {release}, release
     while at != start:
-        into = [effect for effect in effects if effect.candidate == at and effect.baseline not in seen]
+        into = [link for link in links if link.candidate == at and link.baseline not in seen]
         if not into:
             break
-        step = max(into, key=lambda effect: (arrived.get(effect.baseline, -np.inf), _when(effect)))
+        step = max(into, key=lambda link: (arrived.get(link.baseline, -np.inf), _when(link)))
         steps.append(step)
         at = step.baseline
         seen.add(at)
     return steps[::-1]
+
+
+def directly(links: Sequence[Link], start: str, release: str) -> Link | None:
+    """The latest comparison of the two versions themselves: the fixed anchor beside a chain; else None."""
+    between = [link for link in links if (link.baseline, link.candidate) == (start, release)]
+    return max(between, key=_when, default=None)
 
 
 def add_up(steps: Sequence[Effect]) -> Effect:
@@ -71,9 +89,6 @@ def add_up(steps: Sequence[Effect]) -> Effect:
     with np.errstate(invalid="ignore", divide="ignore"):
         joint = np.where(total > 0, total**2 / (variances**2 / df).sum(axis=0), df.sum(axis=0))
     return Effect(
-        steps[0].baseline,
-        steps[-1].candidate,
-        steps[-1].measured,
         np.array(shared, dtype=float),
         np.asarray(estimate),
         np.sqrt(total),
@@ -102,8 +117,8 @@ def place(effect: Effect, edge: float, tail: float) -> Placed:
     return Placed(effect, answer, at, float(low[at]), float(high[at]))
 
 
-def _when(effect: Effect) -> float:
-    return effect.measured.timestamp() if effect.measured else -np.inf
+def _when(link: Link) -> float:
+    return link.measured.timestamp() if link.measured else -np.inf
 
 
 def _place(effect: Effect, p: float) -> int:

@@ -5,7 +5,6 @@ tables hold. Adding effects up is in `chain`.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,6 @@ FloatArray = NDArray[np.float64]
 class Effect:
     """The change of a metric from one version to another: P percentiles of a distribution, or P = 1 for a number."""
 
-    baseline: str
-    candidate: str
-    measured: datetime | None
-    """When its first run held; None where no table tells."""
     percentiles: FloatArray
     """(P,) in percent; nan for a number."""
     estimate: FloatArray
@@ -43,36 +38,25 @@ class Effect:
         return self.limits(tail / self.tests)
 
 
-def effect_from_limits(
-    baseline: str,
-    candidate: str,
-    measured: datetime | None,
-    percentiles: FloatArray,
-    changes: FloatArray,
-    df: float,
-    tail: float,
-) -> Effect | None:
+def effect_from_limits(percentiles: FloatArray, changes: FloatArray, df: FloatArray, tail: float) -> Effect | None:
     """The effect behind stored limits; None where one of them is not finite.
 
     `changes` is (5, P): estimate, low, high, band_low, band_high as ratios minus 1, the intervals at `tail` on each
-    side with `df` degrees of freedom. The number of independent percentiles is read from how much wider the band is
-    than the intervals: a max-t band at the quantile c acts like Bonferroni's rule over tail / P(t > c) of them.
+    side with (P,) `df` degrees of freedom. The number of independent percentiles is read from how much wider the band
+    is than the intervals: a max-t band at the quantile c acts like Bonferroni's rule over tail / P(t > c) of them.
     """
-    if not np.isfinite(changes).all() or (changes <= -1).any() or not 0 < tail < 0.5 or not df > 0:
+    if not np.isfinite(changes).all() or (changes <= -1).any() or not 0 < tail < 0.5 or not (df > 0).all():
         return None
     estimate, low, high, band_low, band_high = np.log1p(changes)
-    quantile = float(stdtrit(df, 1 - tail))
+    quantile = stdtrit(df, 1 - tail)
     standard_error = (high - low) / (2 * quantile)
     wide = standard_error > 0
-    ratio = np.median((band_high - band_low)[wide] / (high - low)[wide]) if wide.any() else 1.0
-    beyond = float(stdtr(df, -quantile * max(float(ratio), 1.0)))
+    ratio = np.maximum((band_high - band_low)[wide] / (high - low)[wide], 1.0)
+    tests = tail / stdtr(df[wide], -quantile[wide] * ratio)
     return Effect(
-        baseline,
-        candidate,
-        measured,
         percentiles,
         estimate,
         standard_error,
-        np.full(len(percentiles), df),
-        max(1.0, min(tail / beyond, float(len(percentiles)))),
+        df,
+        float(np.clip(np.median(tests), 1.0, len(percentiles))) if wide.any() else 1.0,
     )

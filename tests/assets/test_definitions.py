@@ -42,6 +42,7 @@ def test_assets_jobs_and_checks_are_those_that_the_docs_name() -> None:
         "repeats_agree",
         "no_regression",
         "negative_control_is_quiet",
+        "no_slow_regression",
     }
 
 
