@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.gates import repeat_agreement, run_validity
 from assets.metrics import run_metrics
-from assets.release import release_verdict
+from assets.release import release_history, release_verdict
 from assets.resources import WarehouseResource
 
 
@@ -91,4 +91,23 @@ def negative_control_is_quiet(
     return _result(rows, "The negative control did not move.", "negative controls moved: the lab changed")
 
 
-CHECKS = [every_side_was_measured, runs_are_valid, repeats_agree, no_regression, negative_control_is_quiet]
+@dg.asset_check(asset=release_history)
+def no_slow_regression(context: dg.AssetCheckExecutionContext, warehouse: WarehouseResource) -> dg.AssetCheckResult:
+    """All releases together are no regression, even where each by itself was none."""
+    rows = _rows(
+        context,
+        warehouse,
+        "SELECT scenario, metric, path, from_version, to_version, steps, estimate FROM release_chain"
+        " WHERE comparison = $comparison AND answer = 'regression' ORDER BY ALL",
+    )
+    return _result(rows, "No metric regressed over the chain of releases.", "metrics regressed over the chain")
+
+
+CHECKS = [
+    every_side_was_measured,
+    runs_are_valid,
+    repeats_agree,
+    no_regression,
+    negative_control_is_quiet,
+    no_slow_regression,
+]

@@ -6,8 +6,11 @@ What belongs here: putting assets, checks, jobs and resources together, and noth
 import dagster as dg
 
 from assets.checks import CHECKS
-from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_measured
+from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_again, judge_measured
+from assets.notifications import NOTIFICATIONS
 from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.schedules import SCHEDULES
+from assets.sensors import SENSORS
 
 
 def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
@@ -15,7 +18,9 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
     return dg.Definitions(
         assets=[*CAPTURE, *COMPARISON],
         asset_checks=CHECKS,
-        jobs=[capture_traffic, compare_versions, judge_measured],
+        jobs=[capture_traffic, compare_versions, judge_measured, judge_again],
+        schedules=SCHEDULES,
+        sensors=[*SENSORS, *NOTIFICATIONS],
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),

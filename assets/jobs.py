@@ -1,6 +1,6 @@
-"""The two jobs: capture an hour of traffic, compare two versions.
+"""The jobs: capture an hour of traffic, compare two versions, judge again what was measured.
 
-Both run in one process: the steps are light, and a process for each would import everything again.
+Each runs in one process: the steps are light, and a process for each would import everything again.
 """
 
 import dagster as dg
@@ -39,5 +39,11 @@ judge_measured = dg.define_asset_job(
     "judge_measured",
     selection=COMPARISON[COMPARISON.index(run_metrics) :],
     executor_def=dg.in_process_executor,
-    description="Judge runs that are there, for example under a new policy. Nothing is measured.",
+    description="Read the run directories that are there and judge them. Nothing is measured.",
+)
+judge_again = dg.define_asset_job(
+    "judge_again",
+    selection=COMPARISON[COMPARISON.index(run_validity) :],
+    executor_def=dg.in_process_executor,
+    description="Judge the stored metrics, for example under a new policy. Nothing is measured, no run is read again.",
 )

@@ -40,12 +40,12 @@ def materialize(comparison: str, fresh: bool) -> None:
     end_abandoned_runs(instance)
     check_hours(plan.workload.hours)
     for hour in hours_to_capture(store, plan):
-        _execute(capture_traffic.name, hour, instance)
+        execute(capture_traffic.name, hour, instance)
     if fresh:
         store.delete(f"runs/{comparison}")
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])
     try:
-        _execute(compare_versions.name, comparison, instance)
+        execute(compare_versions.name, comparison, instance)
     except DagsterAssetCheckFailedError as error:
         raise InputError(_incomplete(store, comparison)) from error
 
@@ -67,7 +67,8 @@ def _incomplete(store: ObjectStore, comparison: str) -> list[Problem]:
     return problems or [Problem(f"comparison {comparison}", "holds nothing to judge", "measure again with --fresh")]
 
 
-def _execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
+def execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
+    """Execute a job for one partition in this process; its events are in the UI."""
     defs.resolve_job_def(job).execute_in_process(
         instance=instance, partition_key=partition, run_config=_QUIET, tags=process_tags()
     )

@@ -4,19 +4,24 @@ What belongs here: the assets that people read. The work is in `perf_pipeline.re
 """
 
 import json
+from dataclasses import asdict
 
 import dagster as dg
 
 from assets.gates import keep_findings, version_change
 from assets.partitions import comparison_asset
-from assets.pictures import as_metadata
+from assets.pictures import as_metadata, as_table
 from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
-from perf_pipeline.judge import judge_stored
+from perf_pipeline.history.releases import chain_table, chains_to, shifts
+from perf_pipeline.judge import judge_stored, load_policy
+from perf_pipeline.plan import split_comparison_key
 from perf_pipeline.report import html, json_output, markdown
 from perf_pipeline.report.context import context_of
+from perf_pipeline.report.message import verdict_message
 from perf_pipeline.report.overview import worst_first
 from perf_pipeline.report.plots import percentile_shift
+from perf_pipeline.warehouse import write_tables
 
 PICTURES_SHOWN = 4
 """Pictures beside the verdict in the UI, the worst first; the report has them all."""
@@ -41,6 +46,7 @@ def release_verdict(
         "report.html": html.render(judgement, report_context),
         "report.md": markdown.render(judgement, report_context),
         "judgement.json": json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False),
+        "message.json": json.dumps(verdict_message(judgement)),
     }
     for name, text in report.items():
         objects.put(f"reports/{key}/{name}", text.encode())
@@ -63,21 +69,35 @@ def release_verdict(
     )
 
 
-@comparison_asset(group_name="release", kinds={"duckdb"}, code_version="1", deps=[release_verdict], pool="warehouse")
-def release_history(warehouse: WarehouseResource) -> dg.MaterializeResult:
-    """Every comparison so far, in the order in which they were measured: what each release changed."""
-    comparisons = warehouse.open().query(
+@comparison_asset(group_name="release", kinds={"duckdb"}, code_version="2", deps=[release_verdict], pool="warehouse")
+def release_history(
+    context: dg.AssetExecutionContext, plan: PlanResource, store: StoreResource, warehouse: WarehouseResource
+) -> dg.MaterializeResult:
+    """What all releases changed together: slow drift that no single comparison could see, and level shifts.
+
+    The effects of the comparisons that lead to the candidate are added up, and held against a direct comparison with
+    the first release where there is one. The lab itself is watched too: its noise, and the level of equal baselines.
+    """
+    key, loaded, database = context.partition_key, plan.load(), warehouse.open()
+    policy = load_policy(loaded.policy, loaded.folder)
+    _, candidate = split_comparison_key(key)
+    rows = chains_to(database, candidate, policy, loaded.anchor)
+    table = chain_table(rows, key)
+    write_tables(store.open(), key, {"release_chain": table})
+    database.replace_comparison(key, {"release_chain": table})
+    moved = shifts(database, policy)
+    noise = database.query("SELECT * EXCLUDE (unit) FROM noise_floor WHERE comparison = $key", {"key": key})
+    comparisons = database.query(
         "SELECT comparison, answer, control_status, count(*) AS verdicts,"
         " count(*) FILTER (verdict = 'regression') AS regressions FROM release_history"
         " GROUP BY ALL ORDER BY min(measured_from)"
     )
-    columns = ("comparison", "answer", "control_status", "verdicts", "regressions")
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": comparisons.num_rows,
-            "comparisons": dg.MetadataValue.table(
-                [dg.TableRecord(row) for row in comparisons.to_pylist()],
-                schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
-            ),
+            "comparisons": as_table(comparisons.to_pylist()),
+            "all releases together": as_table([asdict(row) for row in rows]),
+            "level shifts": as_table([asdict(shift) for shift in moved]),
+            "noise of the lab": as_table(noise.to_pylist()),
         }
     )

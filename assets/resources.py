@@ -23,8 +23,10 @@ class PlanResource(dg.ConfigurableResource):
     path: str = ""
 
     def load(self) -> Plan:
-        """The plan. Raises InputError with every error of the file."""
-        return load_plan(Path(self.path) if self.path else read_settings().plan)
+        """The plan, with the deployment's policy where one is set. Raises InputError with every error of the file."""
+        settings = read_settings()
+        plan = load_plan(Path(self.path) if self.path else settings.plan)
+        return plan.model_copy(update={"policy": settings.policy}) if settings.policy else plan
 
 
 class StoreResource(dg.ConfigurableResource):

@@ -85,6 +85,44 @@ def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh
 
 
 @main.command()
+@click.argument("plan", type=_PATH)
+@click.argument("comparisons", nargs=-1, metavar="[BASELINE__CANDIDATE]...")
+@click.option("--from", "first", metavar="COMPARISON", help="First comparison of a range, in order of their making.")
+@click.option("--to", "last", metavar="COMPARISON", help="Last comparison of a range.")
+@click.option("--judge-only", is_flag=True, help="Judge stored metrics again; nothing is measured.")
+@click.option("--policy", help="Judge by this policy in place of the plan's: a built-in one by name, or a file.")
+def backfill(
+    plan: Path,
+    comparisons: tuple[str, ...],
+    first: str | None,
+    last: str | None,
+    judge_only: bool,
+    policy: str | None,
+) -> None:
+    """Measure and judge many comparisons of a PLAN: those that are named, a range, or all that are known.
+
+    Runs that are already there are not repeated. A comparison that fails stops no other; the exit code is 1 then.
+    """
+    from perf_pipeline.capture.tokens import ensure_signing_key
+    from perf_pipeline.judge import load_policy
+    from perf_pipeline.orchestration import become_backfill
+    from perf_pipeline.plan import load_plan, split_comparison_key
+
+    settings = replace(read_settings(), plan=plan.absolute())
+    loaded = load_plan(settings.plan)
+    for key in comparisons:
+        split_comparison_key(key)
+    if policy:
+        load_policy(policy)
+        settings = replace(settings, policy=str(Path(policy).absolute()) if Path(policy).is_file() else policy)
+    else:
+        load_policy(settings.policy or loaded.policy, loaded.folder)
+    if not judge_only:
+        ensure_signing_key(settings.token_key_file)
+    become_backfill(settings, comparisons, first, last, judge_only)
+
+
+@main.command()
 @click.option("--port", default=3000, show_default=True, help="Port on localhost.")
 def ui(port: int) -> None:
     """Open Dagster on localhost with everything that was materialised."""
@@ -124,6 +162,7 @@ def _reads_results_of_others(command: Callable) -> Callable:
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the judgement as Markdown.")
 @click.option("--html", "html", type=_PATH, help="Also write a self-contained HTML report to this file.")
+@click.option("--junit", "junit", type=_PATH, help="Also write JUnit XML for CI systems to this file.")
 @click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for an answer.")
 def judge(
     runs: Path,
@@ -138,6 +177,7 @@ def judge(
     as_json: bool,
     as_markdown: bool,
     html: Path | None,
+    junit: Path | None,
     require_evidence: bool,
 ) -> None:
     """Judge the runs in the folder RUNS, whoever measured them.
@@ -166,8 +206,10 @@ def judge(
         click.echo(markdown.render(judgement, context))
     else:
         Console().print(terminal.render(judgement, context))
+    # Last: the judgement is on stdout already when one of these files cannot be written.
+    if junit:
+        write_file(junit, junit_report.render(judgement).encode())
     if html:
-        # Last: the judgement is on stdout already when this file cannot be written.
         write_file(html, html_report.render(judgement, context).encode())
         click.echo(f"Report: {html}", err=as_json or as_markdown)
     unanswered = require_evidence and judgement.decision.answer == "not enough evidence"
@@ -224,6 +266,27 @@ def policy_diff(
     decision = diff.after.decision
     unanswered = require_evidence and decision.answer == "not enough evidence"
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else decision.exit_code)
+
+
+@main.command()
+@click.option("--plan", "plan_path", type=_PATH, help="Plan with the retention section.  [default: the deployment's]")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+def prune(plan_path: Path | None, dry_run: bool) -> None:
+    """Remove what is older than the plan keeps it: raw logs, requests, tokens, workloads, runs, reports."""
+    from datetime import UTC, datetime
+
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.report.prune_table import render
+    from perf_pipeline.retention import find_expired, prune
+    from perf_pipeline.storage import open_store
+    from perf_pipeline.warehouse import Warehouse
+
+    settings = read_settings()
+    store = open_store(settings.store)
+    expired = find_expired(store, load_plan(plan_path or settings.plan).retention, datetime.now(UTC))
+    Console().print(render(expired, dry_run))
+    if not dry_run:
+        prune(store, Warehouse(settings.warehouse), expired)
 
 
 @main.group()

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
@@ -24,10 +25,20 @@ def become_comparison_job(settings: Settings, comparison: str, fresh: bool, exit
     `fresh` measures again what is already there; with `exit_by_verdict` the exit code is the decision's. Progress is
     drawn on the terminal that stderr is now.
     """
-    terminal = os.dup(2)
-    os.set_inheritable(terminal, True)
     flags = [*(["--fresh"] if fresh else []), *(["--exit-by-verdict"] if exit_by_verdict else [])]
-    _become(settings, ["-m", "assets.materialize", comparison, *flags], {TERMINAL_VARIABLE: str(terminal)})
+    _become(settings, ["-m", "assets.materialize", comparison, *flags], _terminal())
+
+
+def become_backfill(
+    settings: Settings, comparisons: Sequence[str], first: str | None, last: str | None, judge_only: bool
+) -> NoReturn:
+    """Materialise these comparisons, or all that are known from `first` to `last`; one that fails stops no other.
+
+    With `judge_only` nothing is measured: the stored metrics are judged again.
+    """
+    ends = [*(["--from", first] if first else []), *(["--to", last] if last else [])]
+    flags = [*ends, *(["--judge-only"] if judge_only else [])]
+    _become(settings, ["-m", "assets.backfill", *flags, "--", *comparisons], _terminal())
 
 
 def become_ui(settings: Settings, port: int) -> NoReturn:
@@ -38,6 +49,13 @@ def become_ui(settings: Settings, port: int) -> NoReturn:
     if find_spec("dagster_webserver") is None:
         raise InputError(Problem("dagster-webserver", "is not installed", "pip install dagster-webserver"))
     _become(settings, ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)], {})
+
+
+def _terminal() -> dict[str, str]:
+    """The variable that hands the terminal that stderr is now on to where progress is drawn."""
+    terminal = os.dup(2)
+    os.set_inheritable(terminal, True)
+    return {TERMINAL_VARIABLE: str(terminal)}
 
 
 def _become(settings: Settings, arguments: list[str], variables: dict[str, str]) -> NoReturn:
@@ -51,6 +69,7 @@ def _become(settings: Settings, arguments: list[str], variables: dict[str, str])
         "PERF_PIPELINE_STORE": settings.store,
         "PERF_PIPELINE_WAREHOUSE": str(settings.warehouse),
         "PERF_PIPELINE_TOKEN_KEY_FILE": str(settings.token_key_file),
+        **({"PERF_PIPELINE_POLICY": settings.policy} if settings.policy else {}),
     }
     # A shell starts background jobs with SIGINT ignored, and Dagster lets SIGTERM do what SIGINT does: such a job could
     # not be stopped. The default survives the exec, a handler would not.

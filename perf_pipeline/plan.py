@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.plan_base import VERSION_PATTERN, Name, Section, Version
+from perf_pipeline.plan_operation import RetentionSection, VersionSource
 from perf_pipeline.yaml_model import parse_yaml_model
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-"""A name that is safe in paths, partition keys and labels."""
 
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
@@ -29,9 +28,12 @@ _NOT_OF_A_RUN: dict = {
     "versions": True,
     "baseline": True,
     "candidate": True,
+    "version_source": True,
+    "anchor": True,
     "policy": True,
     "capture": True,
     "workload": True,
+    "retention": True,
     "schedule": {"repeats": True},
     "environment": {"service": {"ready_timeout_s": True}, "upstream": {"ready_timeout_s": True}},
 }
@@ -42,13 +44,7 @@ COMPARISON_SEPARATOR = "__"
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
 
 
-class _Section(BaseModel):
-    """A section of the plan: unknown fields are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CaptureSection(_Section):
+class CaptureSection(Section):
     """Which captured requests may be replayed, and what is taken out of them."""
 
     topic: Name = Field(description="Kafka topic of the access log; also the folder of its raw objects")
@@ -91,7 +87,7 @@ class CaptureSection(_Section):
         return deny
 
 
-class TokenSection(_Section):
+class TokenSection(Section):
     """The read-only scoped token that each replayed request carries."""
 
     issuer: str = Field(description="claim iss")
@@ -99,7 +95,7 @@ class TokenSection(_Section):
     ttl_s: int = Field(3600, ge=60, le=86_400, description="lifetime of a token in seconds")
 
 
-class WorkloadSection(_Section):
+class WorkloadSection(Section):
     """Which captured hours make the workload, frozen once per comparison."""
 
     hours: list[Hour] = Field(min_length=1, description="captured hours in UTC, such as 2026-11-30-04:00")
@@ -108,7 +104,7 @@ class WorkloadSection(_Section):
     )
 
 
-class ProcessSection(_Section):
+class ProcessSection(Section):
     """A program that the local lab starts fresh for each run.
 
     Placeholders in `command` and `env`: {python}, {plan_dir}, {version}, {port}, {upstream_url}, {token_public_key}.
@@ -133,7 +129,7 @@ class ProcessSection(_Section):
         return value
 
 
-class EnvironmentSection(_Section):
+class EnvironmentSection(Section):
     """What is started for a run: the service, and what stands behind it."""
 
     kind: Literal["local"] = Field("local", description="where the environment lives: processes on this machine")
@@ -141,7 +137,7 @@ class EnvironmentSection(_Section):
     upstream: ProcessSection | None = Field(None, description="what the service calls; the same on both sides")
 
 
-class ScenarioSection(_Section):
+class ScenarioSection(Section):
     """One workload shape at one target rate."""
 
     name: Name
@@ -150,7 +146,7 @@ class ScenarioSection(_Section):
     env: dict[str, str] = Field(default_factory=dict, description="further environment variables of the service")
 
 
-class LoadSection(_Section):
+class LoadSection(Section):
     """How k6 drives a run: warm-up, then hold, at a constant arrival rate."""
 
     warmup_s: int = Field(ge=1, le=3600, description="seconds of load before the hold; never measured")
@@ -161,7 +157,7 @@ class LoadSection(_Section):
     )
 
 
-class ScheduleSection(_Section):
+class ScheduleSection(Section):
     """How many runs, in which order: randomised complete blocks."""
 
     repeats: int = Field(
@@ -200,7 +196,7 @@ class ScheduleSection(_Section):
 Process = Literal["service", "upstream"]
 
 
-class HistogramSource(_Section):
+class HistogramSource(Section):
     """A Prometheus histogram in seconds, scraped from a process of the environment."""
 
     histogram: str = Field(description="name without _bucket, such as http_request_duration_seconds")
@@ -208,7 +204,7 @@ class HistogramSource(_Section):
     labels: dict[str, str] = Field(default_factory=dict, description="only series with these labels")
 
 
-class GaugeSource(_Section):
+class GaugeSource(Section):
     """A Prometheus gauge, scraped from a process of the environment."""
 
     gauge: str = Field(description="name of the gauge, such as process_resident_memory_bytes")
@@ -216,7 +212,7 @@ class GaugeSource(_Section):
     labels: dict[str, str] = Field(default_factory=dict, description="only series with these labels")
 
 
-class MetricsSection(_Section):
+class MetricsSection(Section):
     """Where each metric comes from. A metric without a source is absent, and the report says so."""
 
     client_latency: Literal["k6"] | None = Field("k6", description="distribution of latency at k6")
@@ -238,7 +234,7 @@ class MetricsSection(_Section):
         return self
 
 
-class Plan(_Section):
+class Plan(Section):
     """A plan file: everything that the runs of a comparison have in common."""
 
     name: Name = Field(description="name of the plan, in titles and partition keys")
@@ -246,6 +242,12 @@ class Plan(_Section):
     versions: list[Name] = Field(min_length=1, description="versions of the service that the environment can start")
     baseline: Name = Field(description="default baseline")
     candidate: Name = Field(description="default candidate")
+    version_source: VersionSource | None = Field(
+        None, description="where nightly and deploy comparisons learn of new versions; null compares the two defaults"
+    )
+    anchor: Version | None = Field(
+        None, description="release that slow drift is measured from; null for the first one that a chain leads back to"
+    )
     policy: str = Field("default", description="a built-in policy by name, or the path of a policy file")
     capture: CaptureSection
     tokens: TokenSection
@@ -255,6 +257,7 @@ class Plan(_Section):
     load: LoadSection
     schedule: ScheduleSection
     metrics: MetricsSection
+    retention: RetentionSection = Field(default_factory=lambda: RetentionSection.model_validate({}))
 
     _path: Path = Path("plan.yaml")
 
@@ -326,7 +329,7 @@ def comparison_key(baseline: str, candidate: str) -> str:
             side, f"{version!r} cannot be part of a comparison key", "use letters, digits, '.', '_' (single) and '-'"
         )
         for side, version in (("baseline", baseline), ("candidate", candidate))
-        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]|_(?!_))*", version) or version.endswith("_")
+        if not re.fullmatch(VERSION_PATTERN, version)
     ]
     if not problems and baseline == candidate:
         problems.append(Problem("candidate", f"{candidate} is also the baseline", "name two different versions"))
@@ -350,7 +353,12 @@ def compare_command(plan: Plan, key: str) -> str:
 
 
 def check_versions(plan: Plan, *versions: str) -> None:
-    """Raise InputError for each version that the plan cannot start."""
+    """Raise InputError for each version that the plan cannot start.
+
+    A plan with a version source can start whatever that source names, so it refuses none here.
+    """
+    if plan.version_source is not None:
+        return
     unknown = [version for version in versions if version not in plan.versions]
     if unknown:
         raise InputError(

@@ -26,6 +26,8 @@ class Settings:
     """Location of the object store (PERF_PIPELINE_STORE, default <home>/objects)."""
     warehouse: Path
     """The DuckDB file (PERF_PIPELINE_WAREHOUSE, default <home>/warehouse.duckdb)."""
+    policy: str | None
+    """A built-in policy or a policy file that takes the place of the plan's (PERF_PIPELINE_POLICY)."""
     token_key_file: Path
     """The key that signs tokens, unless PERF_PIPELINE_TOKEN_KEY holds it (PERF_PIPELINE_TOKEN_KEY_FILE)."""
 
@@ -44,5 +46,6 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         plan=Path(plan).absolute() if plan else project_file(DEMO_PLAN),
         store=environ.get("PERF_PIPELINE_STORE") or str(home / "objects"),
         warehouse=Path(environ.get("PERF_PIPELINE_WAREHOUSE") or home / "warehouse.duckdb").absolute(),
+        policy=environ.get("PERF_PIPELINE_POLICY") or None,
         token_key_file=Path(environ.get("PERF_PIPELINE_TOKEN_KEY_FILE") or home / "token_signing_key.pem").absolute(),
     )

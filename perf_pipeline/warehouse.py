@@ -36,8 +36,9 @@ TABLES = (
     "gate_pooled",
     "verdict",
     "decision",
+    "release_chain",
 )
-VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take")
+VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take", "noise_floor")
 _FOLDER = "metrics"
 _SETTINGS: dict = {"autoinstall_known_extensions": False, "TimeZone": "UTC"}
 _WRITING = threading.Lock()

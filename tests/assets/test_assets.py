@@ -72,7 +72,12 @@ def test_from_runs_to_a_verdict(
     assert metadata(result, "release_verdict")["decision"] == "regression"
     assert "data:image/png;base64," in str(metadata(result, "release_verdict"))
     report = tmp_path / "objects" / "reports" / KEY
-    assert sorted(path.name for path in report.iterdir()) == ["judgement.json", "report.html", "report.md"]
+    assert sorted(path.name for path in report.iterdir()) == [
+        "judgement.json",
+        "message.json",
+        "report.html",
+        "report.md",
+    ]
     assert json.loads((report / "judgement.json").read_text())["decision"]["answer"] == "regression"
     with duckdb.connect(str(tmp_path / "warehouse.duckdb"), read_only=True) as database:
         matrix = database.sql("SELECT scenario, client_latency FROM verdict_matrix").fetchall()

@@ -32,13 +32,17 @@ def test_assets_jobs_and_checks_are_those_that_the_docs_name() -> None:
         "capture_traffic",
         "compare_versions",
         "judge_measured",
+        "judge_again",
     }
+    assert {schedule.name for schedule in defs.schedules or ()} == {"nightly"}
+    assert {sensor.name for sensor in defs.sensors or ()} == {"deploys", "tell_verdict", "tell_failure"}
     assert {key.name for key in graph.asset_check_keys} == {
         "every_side_was_measured",
         "runs_are_valid",
         "repeats_agree",
         "no_regression",
         "negative_control_is_quiet",
+        "no_slow_regression",
     }
 
 

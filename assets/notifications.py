@@ -1,0 +1,57 @@
+"""Notifications: a message for each comparison that Dagster ran, whether it came to a verdict or failed.
+
+What belongs here: which runs are told of, and to whom. What a message says is in `perf_pipeline.report.message`, its
+delivery in `perf_pipeline.notify`. These are sensors and no steps of the job, so that no chat can fail a comparison.
+"""
+
+import json
+import os
+
+import dagster as dg
+from dagster import DagsterRunStatus
+
+from assets.jobs import compare_versions
+from assets.resources import StoreResource
+from perf_pipeline.notify import WEBHOOK_VARIABLE, deliver, links_of
+from perf_pipeline.report.message import failure_message, with_links
+
+
+@dg.run_status_sensor(run_status=DagsterRunStatus.SUCCESS, monitored_jobs=[compare_versions])
+def tell_verdict(context: dg.RunStatusSensorContext, store: StoreResource) -> dg.SkipReason:
+    """Tell the decision on a comparison, with its worst cells and links."""
+    key = context.dagster_run.tags.get("dagster/partition", "")
+    try:
+        message = json.loads(store.open().get(f"reports/{key}/message.json"))
+    except KeyError:
+        message = failure_message(key, "it has no report")
+    return _tell(message, key, context)
+
+
+@dg.run_failure_sensor(monitored_jobs=[compare_versions])
+def tell_failure(context: dg.RunFailureSensorContext) -> dg.SkipReason:
+    """Tell that a comparison came to no verdict, and why."""
+    key = context.dagster_run.tags.get("dagster/partition", "")
+    return _tell(failure_message(key, _why(context)), key, context)
+
+
+def _why(context: dg.RunFailureSensorContext) -> str:
+    """What the first step that failed raised; what the run says where no step did."""
+    for event in context.get_step_failure_events():
+        error = event.step_failure_data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return f"{event.step_key}: {error.message.strip()}"
+    return context.failure_event.message or "it says no reason"
+
+
+def _tell(message: dict, key: str, context: dg.RunStatusSensorContext) -> dg.SkipReason:
+    webhook = os.environ.get(WEBHOOK_VARIABLE, "")
+    if not webhook:
+        return dg.SkipReason(f"{WEBHOOK_VARIABLE} is not set, so nobody was told of {key}.")
+    delivery = deliver(webhook, with_links(message, links_of(key, context.dagster_run.run_id)))
+    (context.log.info if delivery.arrived else context.log.error)(f"{key}: {delivery.words}")
+    return dg.SkipReason(f"{key}: {delivery.words}")
+
+
+NOTIFICATIONS = [tell_verdict, tell_failure]

@@ -1,0 +1,53 @@
+"""The nightly comparison: the release that runs today against the newest build.
+
+What belongs here: when to start it, and when not. Where versions come from is in `perf_pipeline.version_source`.
+"""
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from assets.abandoned_runs import end_abandoned_runs
+from assets.jobs import compare_versions
+from assets.partitions import COMPARISON_PARTITIONS
+from assets.release import release_verdict
+from assets.resources import PlanResource, StoreResource
+from perf_pipeline.errors import InputError
+from perf_pipeline.plan import comparison_key
+from perf_pipeline.version_source import read_versions
+
+UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+
+
+@dg.schedule(job=compare_versions, cron_schedule="0 2 * * *", execution_timezone="UTC")
+def nightly(
+    context: dg.ScheduleEvaluationContext, plan: PlanResource, store: StoreResource
+) -> dg.RunRequest | dg.SkipReason:
+    """At 02:00 UTC, compare the current release with the newest build, unless that was answered or one still runs.
+
+    A comparison that failed or was stopped is taken up again: only its missing runs are measured.
+    """
+    try:
+        versions = read_versions(plan.load(), store.open())
+    except InputError as error:
+        return dg.SkipReason(f"The versions are not known: {error}")
+    if versions.newest == versions.release:
+        return dg.SkipReason(f"No build is newer than the release {versions.release}.")
+    key = comparison_key(versions.release, versions.newest)
+    end_abandoned_runs(context.instance)
+    if running := context.instance.get_runs(RunsFilter(job_name=compare_versions.name, statuses=UNDER_WAY), limit=1):
+        return dg.SkipReason(f"A comparison is still under way: run {running[0].run_id}.")
+    if key in context.instance.get_materialized_partitions(release_verdict.key):
+        return dg.SkipReason(f"{key} was judged already; --fresh measures it again.")
+    context.instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [key])
+    night = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    # Not the key alone: a night whose comparison failed would never be followed by another try.
+    return dg.RunRequest(run_key=f"{key} {night}", partition_key=key, tags={"perf_pipeline/night": night})
+
+
+SCHEDULES = [nightly]

@@ -1,0 +1,55 @@
+"""The deploy sensor: a comparison for each new version.
+
+What belongs here: asking Dagster to run what `perf_pipeline.deploys` says, and nothing about what that is.
+"""
+
+import dagster as dg
+
+from assets.jobs import compare_versions
+from assets.partitions import COMPARISON_PARTITIONS, COMPARISONS
+from assets.resources import PlanResource, StoreResource
+from perf_pipeline.deploys import Deploy, Seen, ask, forget, read_deploys
+from perf_pipeline.errors import InputError
+from perf_pipeline.version_source import read_versions
+
+COMPARISONS_PER_TICK = 3
+"""A tick has a minute, and the lab measures one comparison at a time; the next tick goes on."""
+
+
+@dg.sensor(job=compare_versions, minimum_interval_seconds=60)
+def deploys(
+    context: dg.SensorEvaluationContext, plan: PlanResource, store: StoreResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Compare each new version with the one that ran when it came.
+
+    New versions are objects below `deploys/` in the object store, and the newest build of the plan's version source.
+    """
+    objects, seen = store.open(), Seen.from_text(context.cursor)
+    try:
+        loaded = plan.load()
+        versions = read_versions(loaded, objects)
+    except InputError as error:
+        return dg.SkipReason(f"The versions are not known: {error}")
+    found, names, problems = read_deploys(objects, seen.handled)
+    if loaded.version_source is not None:
+        build = Deploy(f"build {versions.newest}", versions.newest, baseline=versions.release, runs=False)
+        found, names = [*found, build], [*names, build.name]
+    asked = ask(
+        found,
+        seen,
+        running=versions.release,
+        compared=context.instance.get_dynamic_partitions(COMPARISON_PARTITIONS),
+        limit=COMPARISONS_PER_TICK,
+    )
+    said = [*asked.ignored, *map(str, problems)]
+    for line in said:
+        context.log.warning(line)
+    return dg.SensorResult(
+        run_requests=[dg.RunRequest(run_key=key, partition_key=key) for key in asked.comparisons],
+        skip_reason=None if asked.comparisons else "; ".join(said) or "No new deploy.",
+        dynamic_partitions_requests=[COMPARISONS.build_add_request(list(asked.comparisons))],
+        cursor=forget(asked.seen, names).to_text(),
+    )
+
+
+SENSORS = [deploys]

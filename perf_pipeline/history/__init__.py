@@ -1,0 +1,1 @@
+"""What many comparisons say together: slow drift over releases, level shifts over nights, the lab's own noise."""

@@ -1,0 +1,88 @@
+"""The judgement as a chat message, in the blocks that Slack and what is compatible with it show.
+
+What belongs here: what a message says. It is read on a phone at night, so it has the decision, the worst cells and what
+is not known, and links to the rest. Delivering it is in `notify`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from perf_pipeline.gates.findings import Judgement, Verdict
+from perf_pipeline.report.wording import finding, metric_label, prose, sentence
+
+WORST_CELLS = 5
+"""Cells of the verdict matrix that a message names; the report has them all."""
+
+_MARKS = {"regression": ":red_circle:", "no regression": ":large_green_circle:"}
+_UNDECIDED = ":white_circle:"
+_TEXT_LIMIT = 3000
+"""Characters that one section takes."""
+_TITLE_LIMIT = 150
+
+
+def verdict_message(judgement: Judgement) -> dict[str, Any]:
+    """The message about a judgement."""
+    decision = judgement.decision
+    title = f"{judgement.candidate} against {judgement.baseline}: {decision.answer}"
+    sections = []
+    if judgement.negative_control.status == "moved":
+        sections.append(f":warning: *Negative control* {sentence(judgement.negative_control.message)}")
+    sections.append(f"{_MARKS.get(decision.answer, _UNDECIDED)} {prose(decision.headline)}")
+    if cells := _worst_cells(judgement.verdicts):
+        sections.append(_list("Worst", cells))
+    if decision.not_known:
+        sections.append(_list("Not known", list(map(prose, decision.not_known))))
+    return _message(title, sections)
+
+
+def failure_message(comparison: str, why: str) -> dict[str, Any]:
+    """The message about a comparison that came to no verdict."""
+    return _message(
+        f"{comparison}: no verdict",
+        [
+            f"{_UNDECIDED} The run failed: {why}",
+            "What was measured is kept; materialising again goes on with what is missing.",
+        ],
+    )
+
+
+def with_links(message: dict[str, Any], links: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The message with links at its end: a label and an address each."""
+    if not links:
+        return message
+    text = "  ·  ".join(f"<{address}|{_escaped(label)}>" for label, address in links)
+    return {**message, "blocks": [*message["blocks"], {"type": "section", "text": {"type": "mrkdwn", "text": text}}]}
+
+
+def _worst_cells(verdicts: Sequence[Verdict]) -> list[str]:
+    """What regressed, the largest change first."""
+    regressed = [verdict for verdict in verdicts if verdict.verdict == "regression"]
+    worst = sorted(regressed, key=lambda verdict: -abs(verdict.estimate or 0.0))
+    cells = [
+        f"{verdict.scenario}, {metric_label(verdict.metric)}: {finding(verdict)}" for verdict in worst[:WORST_CELLS]
+    ]
+    return [*cells, *([f"and {len(worst) - WORST_CELLS} more"] if len(worst) > WORST_CELLS else [])]
+
+
+def _list(title: str, items: Sequence[str]) -> str:
+    return f"*{title}*\n" + "\n".join(f"• {item}" for item in items)
+
+
+def _message(title: str, sections: Sequence[str]) -> dict[str, Any]:
+    return {
+        "text": _escaped(title),
+        "blocks": [
+            {"type": "header", "text": {"type": "plain_text", "text": title[:_TITLE_LIMIT]}},
+            *({"type": "section", "text": {"type": "mrkdwn", "text": _section(text)}} for text in sections),
+        ],
+    }
+
+
+def _section(text: str) -> str:
+    shown = _escaped(text)
+    return shown if len(shown) <= _TEXT_LIMIT else shown[: _TEXT_LIMIT - 1] + "…"
+
+
+def _escaped(text: str) -> str:
+    """Text that is shown as it is: names of versions and scenarios must not ping people or make links."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,188 @@
+"""Retention: how long each kind of thing is kept, and removing what is older.
+
+What belongs here: finding what has outlived the plan's retention section, and removing it. What holds people's requests
+(raw log, requests, quarantine, workloads) ages from the captured hour, what was measured from its last hold.
+An expired token is blanked where it stands; the requests beside it stay until their own time has come.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from perf_pipeline.lab.run_directory import RECORD_NAME
+from perf_pipeline.plan_operation import RetentionSection
+from perf_pipeline.progress import track
+from perf_pipeline.storage import ObjectStore, working_folder
+from perf_pipeline.warehouse import Warehouse
+
+_HOUR = re.compile(r"dt=(\d{4}-\d{2}-\d{2})/hour=(\d{2})(?:/|$)")
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Something that has outlived its kind's retention."""
+
+    kind: str
+    """raw, requests, tokens, quarantine, workloads, runs, reports or metrics."""
+    prefix: str
+    """Folder of the store; for tokens the object whose column is blanked."""
+    since: datetime
+    """End of the hour that was captured, or the last hold that was measured."""
+    objects: int
+
+
+def find_expired(store: ObjectStore, retention: RetentionSection, now: datetime) -> list[Expired]:
+    """Everything in the store that is older than its retention, the oldest of each kind first.
+
+    What has no time that can be read is never expired: it is kept until a person looks at it.
+    """
+    found: list[Expired] = []
+    for kind, days, folders in (
+        ("raw", retention.raw_days, _captured_folders(store, "raw")),
+        ("requests", retention.requests_days, _captured_folders(store, "requests")),
+        ("quarantine", retention.quarantine_days, _captured_folders(store, "quarantine")),
+        ("workloads", retention.workloads_days, _workloads(store)),
+        ("runs", retention.runs_days, _run_folders(store)),
+        ("reports", retention.reports_days, _of_comparisons(store, "reports")),
+        ("metrics", retention.metrics_days, _of_comparisons(store, "metrics")),
+    ):
+        if days is not None:
+            found += _older(kind, folders, now - timedelta(days=days))
+    gone = {item.prefix for item in found}
+    blank = [
+        item
+        for item in _older("tokens", _token_columns(store), now - timedelta(hours=retention.tokens_hours))
+        if item.prefix.rpartition("/")[0] not in gone
+    ]
+    return found + blank
+
+
+def prune(store: ObjectStore, warehouse: Warehouse, expired: Iterable[Expired]) -> int:
+    """Remove what has expired and return how many items that were; each goes whole, so a stopped one goes on later."""
+    items = list(expired)
+    for item in track(items, total=len(items), what="Pruning", label=lambda item: item.prefix):
+        if item.kind == "tokens":
+            _blank_tokens(store, item.prefix)
+            continue
+        if item.kind == "metrics":
+            warehouse.replace_comparison(item.prefix.partition("/")[2], {}, drop_others=True)
+        store.delete(item.prefix)
+    return len(items)
+
+
+Folders = Iterator[tuple[str, datetime, int]]
+"""Prefix, the time that its age counts from, number of objects."""
+
+
+def _older(kind: str, folders: Folders, limit: datetime) -> list[Expired]:
+    return sorted(
+        (Expired(kind, prefix, since, objects) for prefix, since, objects in folders if since < limit),
+        key=lambda item: (item.since, item.prefix),
+    )
+
+
+def _captured_folders(store: ObjectStore, kind: str) -> Folders:
+    """The folders of captured hours: everything up to `dt=…/hour=…`."""
+    folders: dict[str, list[datetime]] = defaultdict(list)
+    for key in store.keys(kind):
+        if (hour := _HOUR.search(key)) and (start := _iso(f"{hour[1]}T{hour[2]}:00+00:00")):
+            folders[key[: hour.end()].rstrip("/")].append(start + timedelta(hours=1))
+    for prefix, times in folders.items():
+        yield prefix, max(times), len(times)
+
+
+def _token_columns(store: ObjectStore) -> Folders:
+    """The objects that still hold a token."""
+    for prefix, since, _ in _captured_folders(store, "requests"):
+        for key in store.keys(prefix):
+            if key.endswith(".parquet") and _holds_tokens(store, key):
+                yield key, since, 1
+
+
+def _holds_tokens(store: ObjectStore, key: str) -> bool:
+    prefix, _, name = key.rpartition("/")
+    with pq.ParquetFile(store.local_folder(prefix) / name) as file:
+        if "token" not in file.schema_arrow.names:
+            return False
+        batches = file.iter_batches(columns=["token"])
+        return any(pc.any(pc.not_equal(batch["token"].cast(pa.string()), "")).as_py() for batch in batches)
+
+
+def _blank_tokens(store: ObjectStore, key: str) -> None:
+    """Write the object again with empty tokens, a row group at a time, and move it into place whole."""
+    prefix, _, name = key.rpartition("/")
+    source = store.local_folder(prefix)
+    with working_folder(store, "tokens") as folder:
+        target = folder / "blanked"
+        target.mkdir()
+        for other in store.keys(prefix):
+            if other != key:
+                (target / other.removeprefix(f"{prefix}/")).write_bytes(store.get(other))
+        with pq.ParquetFile(source / name) as file:
+            place = file.schema_arrow.get_field_index("token")
+            field = file.schema_arrow.field(place)
+            with pq.ParquetWriter(target / name, file.schema_arrow, compression="zstd") as writer:
+                for group in range(file.num_row_groups):
+                    table = file.read_row_group(group)
+                    blank = pa.chunked_array([pa.repeat("", table.num_rows).cast(field.type)])
+                    writer.write_table(table.set_column(place, field, blank))
+        store.put_folder(prefix, target)
+
+
+def _workloads(store: ObjectStore) -> Folders:
+    """Frozen workloads, by the arrival of their last request."""
+    for prefix, keys in _subfolders(store, "workloads", 1).items():
+        manifest = _json(store, f"{prefix}/manifest.json")
+        if since := _iso(manifest.get("last_arrival")):
+            yield prefix, since, len(keys)
+
+
+def _run_folders(store: ObjectStore) -> Folders:
+    """Run directories, by the end of their hold."""
+    for prefix, keys in _subfolders(store, "runs", 2).items():
+        hold = _json(store, f"{prefix}/{RECORD_NAME}").get("hold")
+        if isinstance(hold, dict) and isinstance(end := hold.get("end"), int | float):
+            yield prefix, datetime.fromtimestamp(end, UTC), len(keys)
+
+
+def _of_comparisons(store: ObjectStore, kind: str) -> Folders:
+    """What is kept of each comparison, by the start of its last hold as its table of runs tells."""
+    for prefix, keys in _subfolders(store, kind, 1).items():
+        key = f"metrics/{prefix.partition('/')[2]}/run.parquet"
+        if not store.exists(key):
+            continue
+        starts = pq.read_table(pa.BufferReader(store.get(key)), columns=["hold_start"])["hold_start"]
+        if (last := pc.max(starts).as_py()) is not None:
+            yield prefix, last.replace(tzinfo=UTC), len(keys)
+
+
+def _subfolders(store: ObjectStore, kind: str, depth: int) -> dict[str, list[str]]:
+    """The keys below each folder that is `depth` levels under the kind's."""
+    folders: dict[str, list[str]] = defaultdict(list)
+    for key in store.keys(kind):
+        parts = key.split("/")
+        if len(parts) > depth + 1:
+            folders["/".join(parts[: depth + 1])].append(key)
+    return folders
+
+
+def _json(store: ObjectStore, key: str) -> dict:
+    try:
+        value = json.loads(store.get(key))
+    except (KeyError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _iso(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None

@@ -1,0 +1,166 @@
+"""The nightly schedule and the deploy sensor, against a real instance and a real store in a temporary folder."""
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+
+from assets.definitions import build_defs
+from assets.partitions import COMPARISON_PARTITIONS
+from assets.release import release_verdict
+from assets.resources import PlanResource, StoreResource
+from assets.schedules import nightly
+from assets.sensors import COMPARISONS_PER_TICK, deploys
+from perf_pipeline.storage import LocalObjectStore
+from tests.test_plan import MINIMAL
+
+NIGHT = dt.datetime(2026, 11, 30, 2, tzinfo=dt.UTC)
+MANIFEST = {"release": "1.0.0", "builds": ["1.0.1", "1.1.0"]}
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        yield instance
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalObjectStore:
+    return LocalObjectStore(tmp_path / "objects")
+
+
+@pytest.fixture
+def resources(tmp_path: Path, store: LocalObjectStore) -> dict[str, dg.ConfigurableResource]:
+    source = {"kind": "object", "key": "builds.json"}
+    (tmp_path / "plan.yaml").write_text(MINIMAL + f"version_source: {json.dumps(source)}\n")
+    (tmp_path / "sourceless.yaml").write_text(MINIMAL)
+    store.put("builds.json", json.dumps(MANIFEST).encode())
+    return {"plan": PlanResource(path=str(tmp_path / "plan.yaml")), "store": StoreResource(location=str(store.root))}
+
+
+def night(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], when: dt.datetime = NIGHT
+) -> dg.RunRequest | dg.SkipReason:
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=when, resources=resources) as context:
+        answer = nightly(context)
+    assert isinstance(answer, dg.RunRequest | dg.SkipReason)
+    return answer
+
+
+def skipped(answer: dg.RunRequest | dg.SkipReason) -> str:
+    assert isinstance(answer, dg.SkipReason)
+    return str(answer.skip_message)
+
+
+def test_a_night_compares_the_release_with_the_newest_build(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    asked = night(instance, resources)
+    assert isinstance(asked, dg.RunRequest)
+    assert asked.partition_key == "1.0.0__1.1.0"
+    assert asked.run_key == "1.0.0__1.1.0 2026-11-30"
+    assert instance.get_dynamic_partitions(COMPARISON_PARTITIONS) == ["1.0.0__1.1.0"]
+    again = night(instance, resources, NIGHT + dt.timedelta(days=1))
+    assert isinstance(again, dg.RunRequest)
+    assert again.run_key != asked.run_key, "a night that failed is followed by another try"
+
+
+def test_no_newer_build_no_comparison(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+) -> None:
+    store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
+    assert "No build is newer" in skipped(night(instance, resources))
+
+
+def test_versions_that_are_not_known_are_said(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+) -> None:
+    store.delete("builds.json")
+    assert "builds.json" in skipped(night(instance, resources))
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
+def test_no_second_comparison_while_one_runs(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], status: DagsterRunStatus
+) -> None:
+    job = build_defs(**resources).resolve_job_def("compare_versions")
+    run = instance.create_run_for_job(job, status=status)
+    assert run.run_id in skipped(night(instance, resources))
+    instance.report_run_failed(run)
+    assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+def test_what_was_judged_is_not_measured_again(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    instance.report_runless_asset_event(dg.AssetMaterialization(release_verdict.key, partition="1.0.0__1.1.0"))
+    assert "judged already" in skipped(night(instance, resources))
+
+
+def tick(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], cursor: str | None
+) -> dg.SensorResult:
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+        result = deploys(context)
+    assert isinstance(result, dg.SensorResult)
+    for request in result.dynamic_partitions_requests or ():
+        assert isinstance(request, dg.AddDynamicPartitionsRequest)
+        instance.add_dynamic_partitions(COMPARISON_PARTITIONS, list(request.partition_keys))
+    return result
+
+
+def keys(result: dg.SensorResult) -> list[str]:
+    requests = list(result.run_requests or ())
+    assert [request.run_key for request in requests] == [request.partition_key for request in requests]
+    return [str(request.partition_key) for request in requests]
+
+
+def test_a_new_build_of_the_version_source_is_compared_once(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+) -> None:
+    first = tick(instance, resources, None)
+    assert keys(first) == ["1.0.0__1.1.0"]
+    second = tick(instance, resources, first.cursor)
+    assert keys(second) == []
+    assert keys(tick(instance, resources, None)) == [], "a sensor that lost its cursor asks for nothing twice"
+    store.put("builds.json", json.dumps({"release": "1.0.0", "builds": ["1.1.0", "1.2.0"]}).encode())
+    assert keys(tick(instance, resources, second.cursor)) == ["1.0.0__1.2.0"]
+
+
+def test_deploys_are_compared_with_what_ran_and_rollbacks_are_not(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+) -> None:
+    resources["plan"] = PlanResource(path=str(tmp_path / "sourceless.yaml"))
+    cursor = tick(instance, resources, None).cursor
+    for number, version in enumerate(["1.1.0", "1.2.0", "1.1.0", "1.3.0"]):
+        store.put(f"deploys/{number}.json", json.dumps({"version": version}).encode())
+    result = tick(instance, resources, cursor)
+    assert keys(result) == ["1.0.0__1.1.0", "1.1.0__1.2.0", "1.1.0__1.3.0"]
+    assert keys(tick(instance, resources, result.cursor)) == []
+
+
+def test_a_tick_is_bounded_and_a_bad_record_stops_no_other(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+) -> None:
+    resources["plan"] = PlanResource(path=str(tmp_path / "sourceless.yaml"))
+    store.put("deploys/0.json", b"not JSON")
+    for number in range(1, 6):
+        store.put(f"deploys/{number}.json", json.dumps({"version": f"2.{number}"}).encode())
+    first = tick(instance, resources, None)
+    second = tick(instance, resources, first.cursor)
+    third = tick(instance, resources, second.cursor)
+    assert len(keys(first)) == COMPARISONS_PER_TICK
+    assert keys(first) + keys(second) == [f"{b}__{c}" for b, c in zip(
+        ["1.0.0", "2.1", "2.2", "2.3", "2.4"], ["2.1", "2.2", "2.3", "2.4", "2.5"], strict=True)]  # fmt: skip
+    assert keys(third) == []
+    assert "deploys/0.json" in str(third.skip_reason)

@@ -1,0 +1,104 @@
+"""Backfills from the command line: ranges, one failure that stops no other, judging again from stored metrics alone."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assets.backfill import comparisons_between
+from perf_pipeline.errors import InputError
+from tests.recorded_runs import write_run
+from tests.test_plan import MINIMAL
+
+KEYS = ["1.0.0__1.1.0", "1.1.0__1.2.0", "1.2.0__1.3.0"]
+COMMAND = [str(Path(sys.executable).with_name("perf-pipeline")), "backfill"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "chosen"), [(None, None, KEYS), (KEYS[1], None, KEYS[1:]), (None, KEYS[0], KEYS[:1])]
+)
+def test_a_range_includes_its_ends(first: str | None, last: str | None, chosen: list[str]) -> None:
+    assert comparisons_between(KEYS, first, last) == chosen
+
+
+def test_ends_that_are_not_there_are_named_both() -> None:
+    with pytest.raises(InputError) as raised:
+        comparisons_between(KEYS, "0.1__0.2", "0.2__0.3")
+    assert [problem.where for problem in raised.value.problems] == ["--from", "--to"]
+
+
+def measured(home: Path, key: str, slower: float) -> None:
+    for number, version in enumerate(key.split("__")):
+        for repeat in range(1, 4):
+            write_run(
+                home / "objects" / "runs" / key,
+                f"{version}-browse-r{repeat:02d}",
+                seed=10 * number + repeat,
+                slower=slower if number else 1.0,
+                version=version,
+            )
+
+
+def answer(home: Path, key: str) -> tuple[str, str]:
+    judgement = json.loads((home / "objects" / "reports" / key / "judgement.json").read_text())
+    return judgement["decision"]["answer"], judgement["policy"]["name"]
+
+
+@pytest.mark.integration
+def test_judging_again_needs_no_run_and_one_failure_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, plan = tmp_path / "home", tmp_path / "plan.yaml"
+    plan.write_text(MINIMAL)
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(home))
+    measured(home, KEYS[0], slower=1.5)
+    measured(home, KEYS[2], slower=1.0)
+    script = (
+        "import sys, dagster as dg; from assets.materialize import execute;"
+        "i = dg.DagsterInstance.get(); i.add_dynamic_partitions('comparison', sys.argv[1:]);"
+        "[execute('judge_measured', key, i) for key in sys.argv[1:]]"
+    )
+    environ = {"PERF_PIPELINE_PLAN": str(plan), "DAGSTER_HOME": str(home / "dagster")}
+    (home / "dagster").mkdir(parents=True)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    subprocess.run([sys.executable, "-c", script, KEYS[0], KEYS[2]], check=True, timeout=120)
+    assert answer(home, KEYS[0]) == ("regression", "default")
+    shutil.rmtree(home / "objects" / "runs")
+    store = home / "objects" / "metrics" / KEYS[1]
+    store.mkdir()
+    (store / "run.parquet").write_bytes(b"PAR1 this is none")
+
+    done = subprocess.run(
+        [*COMMAND, str(plan), "--judge-only", "--policy", "v2.18"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1, done.stderr
+    assert answer(home, KEYS[0]) == ("regression", "v2.18")
+    assert answer(home, KEYS[2])[1] == "v2.18"
+    lines = done.stdout.splitlines()
+    assert [line.split()[1] for line in lines if "__" in line.split(maxsplit=1)[0]][:2] == ["regression", "failed"]
+    assert f"3 of 3  {KEYS[2]}" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["1.0"], "is not <baseline>__<candidate>"),
+        (["--policy", "none-such"], "policy none-such"),
+        (["--judge-only"], "there is no comparison yet"),
+    ],
+)
+def test_a_wrong_question_ends_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path / "home"))
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(MINIMAL)
+    done = subprocess.run([*COMMAND, str(plan), *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

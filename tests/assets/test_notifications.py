@@ -1,0 +1,100 @@
+"""Notifications of real runs, to a real local server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.notifications import tell_failure, tell_verdict
+from assets.resources import StoreResource
+from perf_pipeline.notify import WEBHOOK_VARIABLE
+from perf_pipeline.storage import LocalObjectStore
+from tests.test_notify import SECRET, Webhook
+
+KEY = "1.0.0__1.1.0"
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        yield instance
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreResource:
+    return StoreResource(location=str(tmp_path / "objects"))
+
+
+def ended(instance: dg.DagsterInstance, fails: bool) -> dg.ExecuteInProcessResult:
+    @dg.op
+    def measure() -> None:
+        if fails:
+            raise ValueError("the disk is full")
+
+    @dg.job
+    def some_job() -> None:
+        measure()
+
+    tags = {"dagster/partition": KEY}
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    return some_job.execute_in_process(instance=instance, tags=tags, raise_on_error=False, run_config=quiet)
+
+
+def told(instance: dg.DagsterInstance, store: StoreResource, fails: bool) -> str:
+    result = ended(instance, fails)
+    event = next(
+        event for event in result.all_events if event.event_type_value in ("PIPELINE_SUCCESS", "PIPELINE_FAILURE")
+    )
+    with dg.build_run_status_sensor_context(
+        sensor_name="tell", dagster_event=event, dagster_instance=instance, dagster_run=result.dagster_run,
+        resources={"store": store},
+    ) as context:  # fmt: skip
+        answer = tell_failure(context.for_run_failure()) if fails else tell_verdict(context)
+    assert isinstance(answer, dg.SkipReason)
+    return str(answer.skip_message)
+
+
+def test_a_verdict_is_told_with_a_link_to_its_run(
+    instance: dg.DagsterInstance, store: StoreResource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = {"text": "regression", "blocks": []}
+    LocalObjectStore(tmp_path / "objects").put(f"reports/{KEY}/message.json", json.dumps(message).encode())
+    monkeypatch.setenv("PERF_PIPELINE_DAGSTER_URL", "http://dagster.example")
+    webhook = Webhook((200, {}))
+    with webhook.serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        assert told(instance, store, fails=False) == f"{KEY}: 127.0.0.1 took the message"
+    (body,) = webhook.bodies
+    assert body["text"] == "regression"
+    assert "http://dagster.example/runs/" in body["blocks"][-1]["text"]["text"]
+
+
+def test_a_run_that_failed_is_told_with_its_reason(
+    instance: dg.DagsterInstance, store: StoreResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = Webhook((200, {}))
+    with webhook.serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        told(instance, store, fails=True)
+    assert webhook.bodies[0]["text"] == f"{KEY}: no verdict"
+    said = webhook.bodies[0]["blocks"][1]["text"]["text"]
+    assert said == ":white_circle: The run failed: measure: ValueError: the disk is full"
+
+
+def test_a_webhook_that_refuses_fails_nothing(
+    instance: dg.DagsterInstance, store: StoreResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Webhook((404, {})).serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        said = told(instance, store, fails=False)
+    assert said == f"{KEY}: 127.0.0.1 answered 404 Not Found"
+    assert SECRET not in said
+
+
+def test_without_a_webhook_nobody_is_told(
+    instance: dg.DagsterInstance, store: StoreResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WEBHOOK_VARIABLE, raising=False)
+    assert "is not set" in told(instance, store, fails=False)

@@ -1,0 +1,110 @@
+"""Deploys: the right comparisons, once each, whatever the order of looks."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perf_pipeline.deploys import Asked, Deploy, Seen, ask, forget, read_deploys
+from perf_pipeline.storage import LocalObjectStore
+
+FIRST = Deploy("deploys/1.json", "1.1.0")
+SECOND = Deploy("deploys/2.json", "1.2.0")
+
+
+def test_a_deploy_is_compared_with_what_ran_when_it_was_made() -> None:
+    asked = ask([FIRST, SECOND], Seen(), "1.0.0", [], limit=5)
+    assert asked.comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
+    assert asked.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}))
+
+
+def test_the_record_may_say_what_it_replaced() -> None:
+    assert ask([Deploy("a", "1.2.0", baseline="1.1.0")], Seen(), "1.0.0", [], 5).comparisons == ("1.1.0__1.2.0",)
+
+
+def test_nothing_is_asked_twice_after_a_restart() -> None:
+    seen = Seen.from_text(ask([FIRST], Seen(), "1.0.0", [], 5).seen.to_text())
+    again = ask([FIRST], seen, "1.0.0", ["1.0.0__1.1.0"], 5)
+    assert again == Asked((), (), seen)
+
+
+def test_a_rollback_is_followed_and_not_compared() -> None:
+    rollback, next_one = Deploy("deploys/3.json", "1.0.0"), Deploy("deploys/4.json", "1.3.0")
+    asked = ask([FIRST, rollback, next_one], Seen(), "1.0.0", [], 5)
+    assert asked.comparisons == ("1.0.0__1.1.0", "1.0.0__1.3.0"), "what ran after the rollback is the baseline"
+    assert asked.ignored == (
+        "deploys/3.json: 1.0.0 was compared before; a record with judge_again: true compares it again",
+    )
+
+
+def test_a_rollback_is_compared_when_its_record_says_so() -> None:
+    asked = ask([FIRST, Deploy("deploys/3.json", "1.0.0", judge_again=True)], Seen(), "1.0.0", [], 5)
+    assert asked.comparisons == ("1.0.0__1.1.0", "1.1.0__1.0.0")
+
+
+def test_a_build_that_does_not_run_is_no_later_baseline() -> None:
+    build = Deploy("build 1.1.0", "1.1.0", baseline="1.0.0", runs=False)
+    assert ask([build, SECOND], Seen(), "1.0.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.0.0__1.2.0")
+
+
+def test_the_same_version_again_is_no_comparison() -> None:
+    asked = ask([FIRST, Deploy("deploys/2.json", "1.1.0")], Seen(), "1.0.0", [], 5)
+    assert asked.comparisons == ("1.0.0__1.1.0",)
+    assert asked.ignored == ("deploys/2.json: 1.1.0 was running already",)
+
+
+def test_a_look_is_bounded_and_the_next_one_goes_on() -> None:
+    deploys = [Deploy(f"deploys/{n}.json", f"1.{n}.0") for n in range(1, 8)]
+    seen, found = Seen(), []
+    for _ in range(4):
+        asked = ask(deploys, seen, "1.0.0", found, limit=2)
+        assert len(asked.comparisons) <= 2
+        found += asked.comparisons
+        seen = asked.seen
+    assert found == [f"1.{n - 1}.0__1.{n}.0" for n in range(1, 8)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=12),
+    st.integers(1, 4),
+    st.data(),
+)
+def test_how_often_one_looks_makes_no_difference(made: list[tuple[int, bool]], limit: int, data: st.DataObject) -> None:
+    deploys = [
+        Deploy(f"deploys/{place:03d}", f"1.{version}", judge_again=again) for place, (version, again) in enumerate(made)
+    ]
+    at_once = ask(deploys, Seen(), "1.0", [], limit=100)
+    seen, found, there = Seen(), [], 0
+    for _ in range(3 * len(deploys) + 1):
+        there = data.draw(st.integers(there, len(deploys)))
+        asked = ask(deploys[:there], seen, "1.0", found, limit)
+        seen, found = Seen.from_text(asked.seen.to_text()), found + list(asked.comparisons)
+        if not data.draw(st.booleans()):  # a tick that was lost after its request was launched is idempotent by key
+            continue
+    for _ in range(len(deploys) + 1):
+        asked = ask(deploys, seen, "1.0", found, limit)
+        seen, found = asked.seen, found + list(asked.comparisons)
+    assert seen.current == (at_once.seen.current if deploys else "1.0")
+    assert set(found) == set(at_once.comparisons)
+
+
+def test_records_are_read_in_order_and_bad_ones_are_named(tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path)
+    store.put("deploys/b.json", b'{"version": "1.2.0", "judge_again": true, "by": "ci"}')
+    store.put("deploys/a.json", b'{"version": "1.1.0", "baseline": "1.0.0"}')
+    store.put("deploys/c.json", b"{")
+    store.put("deploys/d.json", b'{"version": "a__b"}')
+    store.put("deploys/e.json", b"\xff")
+    deploys, names, problems = read_deploys(store, handled=[])
+    assert deploys == [
+        Deploy("deploys/a.json", "1.1.0", "1.0.0"),
+        Deploy("deploys/b.json", "1.2.0", judge_again=True),
+    ]
+    assert names == [f"deploys/{letter}.json" for letter in "abcde"]
+    assert [problem.where for problem in problems] == [str(tmp_path / f"deploys/{letter}.json") for letter in "cde"]
+    assert "version: " in problems[1].what
+    assert read_deploys(store, handled=["deploys/a.json"])[0] == deploys[1:]
+
+
+def test_names_of_deploys_that_are_gone_are_forgotten() -> None:
+    assert forget(Seen("1.1.0", frozenset({"a", "b"})), ["b", "c"]) == Seen("1.1.0", frozenset({"b"}))
