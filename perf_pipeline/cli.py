@@ -189,6 +189,7 @@ def judge(
     from perf_pipeline.metrics.foreign.told import parse_told
     from perf_pipeline.report import html as html_report
     from perf_pipeline.report import json_output, markdown, terminal
+    from perf_pipeline.report import junit as junit_report
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
