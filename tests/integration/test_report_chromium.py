@@ -162,7 +162,7 @@ def test_a_cell_unfolds_the_picture_that_it_leads_to(browser: Browser, pages: di
     is_open = f"document.getElementById('{place}').closest('details').open"
     assert browser.value(is_open) is False
     browser.value(f"document.querySelector('.matrix a[href=\"#{place}\"]').click()")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not browser.value(is_open) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert browser.value(is_open) is True
