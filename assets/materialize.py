@@ -5,6 +5,7 @@ shows what was materialised here like anything else.
 """
 
 import argparse
+import json
 import sys
 from collections import Counter
 
@@ -19,11 +20,12 @@ from assets.partitions import COMPARISON_PARTITIONS, check_hours
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.capture.origin import hours_to_capture
 from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.exits import INTERRUPTED, exit_code, write_whatever_the_encoding
+from perf_pipeline.exits import INTERRUPTED, NOT_ENOUGH_EVIDENCE, exit_code, write_whatever_the_encoding
 from perf_pipeline.judge import judge_stored
 from perf_pipeline.lab.run_directory import find_runs, read_record
 from perf_pipeline.plan import compare_command
-from perf_pipeline.report import terminal
+from perf_pipeline.progress import told_to_the_user
+from perf_pipeline.report import json_output, terminal
 from perf_pipeline.report.context import context_of
 from perf_pipeline.storage import ObjectStore
 
@@ -78,11 +80,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m assets.materialize")
     parser.add_argument("comparison")
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--exit-by-verdict", action="store_true")
+    for flag in ("--exit-by-verdict", "--json", "--require-evidence"):
+        parser.add_argument(flag, action="store_true")
     arguments = parser.parse_args()
     write_whatever_the_encoding()
     try:
-        materialize(arguments.comparison, arguments.fresh)
+        with told_to_the_user():
+            materialize(arguments.comparison, arguments.fresh)
         return _answer(arguments)
     except (dg.DagsterExecutionInterruptedError, KeyboardInterrupt):
         sys.stderr.write("stopped; what was measured is kept, and the same command goes on with what is missing\n")
@@ -96,9 +100,16 @@ def _answer(arguments: argparse.Namespace) -> int:
     plan, store = PlanResource().load(), StoreResource().open()
     judged = judge_stored(store, arguments.comparison, plan)
     context = context_of(judged, plan.service, compare_command(plan, arguments.comparison))
-    Console().print(terminal.render(judged.judgement, context))
-    Console().print(f"\nReport: {store.uri(f'reports/{arguments.comparison}/report.html')}", soft_wrap=True)
-    return judged.judgement.decision.exit_code if arguments.exit_by_verdict else 0
+    decision = judged.judgement.decision
+    if arguments.json:
+        print(json.dumps(json_output.to_json(judged.judgement), indent=2, allow_nan=False))  # noqa: T201
+    else:
+        Console().print(terminal.render(judged.judgement, context), crop=False)
+    report = f"\nReport: {store.uri(f'reports/{arguments.comparison}/report.html')}"
+    Console(stderr=arguments.json).print(report, soft_wrap=True)
+    if arguments.require_evidence and decision.answer == "not enough evidence":
+        return NOT_ENOUGH_EVIDENCE
+    return decision.exit_code if arguments.exit_by_verdict else 0
 
 
 if __name__ == "__main__":

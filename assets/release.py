@@ -13,6 +13,7 @@ from assets.pictures import as_metadata
 from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
 from perf_pipeline.judge import judge_stored
+from perf_pipeline.plan import compare_command
 from perf_pipeline.report import html, json_output, markdown
 from perf_pipeline.report.context import context_of
 from perf_pipeline.report.overview import worst_first
@@ -34,7 +35,7 @@ def release_verdict(
     judged = judge_stored(objects, key, loaded)
     judgement, report_context = (
         judged.judgement,
-        context_of(judged, loaded.service, "perf-pipeline compare PLAN --baseline"),
+        context_of(judged, loaded.service, compare_command(loaded, key)),
     )
     keep_findings(judgement, key, objects, warehouse.open(), ("verdict", "decision"))
     report = {

@@ -5,6 +5,8 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import os
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +14,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from perf_pipeline.exits import exit_code, write_whatever_the_encoding
-from perf_pipeline.files import project_file
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.exits import NOT_ENOUGH_EVIDENCE, exit_code, write_whatever_the_encoding
+from perf_pipeline.files import own_command, project_file
 from perf_pipeline.settings import DEMO_PLAN, read_settings
-
-NOT_ENOUGH_EVIDENCE = 3
 
 _PATH = click.Path(path_type=Path)
 
@@ -51,7 +52,7 @@ def demo(baseline: str | None, candidate: str | None, fresh: bool) -> None:
     Compares two versions of the demo service. The default candidate 1.1.0 carries a real regression; 1.0.1 is the same
     as 1.0.0 in effect. Exits with 0 when the walk came to a verdict, whichever it is.
     """
-    _compare(project_file(DEMO_PLAN), baseline, candidate, fresh, exit_by_verdict=False)
+    _compare(project_file(DEMO_PLAN), baseline, candidate, ["--fresh"] if fresh else [])
 
 
 @main.command()
@@ -59,13 +60,18 @@ def demo(baseline: str | None, candidate: str | None, fresh: bool) -> None:
 @click.option("--baseline", help="Version that runs today.  [default: the plan's]")
 @click.option("--candidate", help="Version that might be released.  [default: the plan's]")
 @click.option("--fresh", is_flag=True, help="Measure again runs that are already there.")
-def compare(plan: Path, baseline: str | None, candidate: str | None, fresh: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
+@click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for an answer.")
+def compare(
+    plan: Path, baseline: str | None, candidate: str | None, fresh: bool, as_json: bool, require_evidence: bool
+) -> None:
     """Measure and judge the comparison of a PLAN; runs that are already there are not repeated."""
-    _compare(plan.absolute(), baseline, candidate, fresh, exit_by_verdict=True)
+    flags = {"--fresh": fresh, "--json": as_json, "--require-evidence": require_evidence, "--exit-by-verdict": True}
+    _compare(plan.absolute(), baseline, candidate, [flag for flag, given in flags.items() if given])
 
 
-def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh: bool, exit_by_verdict: bool) -> None:
-    from perf_pipeline.capture.tokens import ensure_signing_key
+def _compare(plan_path: Path, baseline: str | None, candidate: str | None, flags: list[str]) -> None:
+    from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, KEY_VARIABLE, ensure_signing_key, load_signing_key
     from perf_pipeline.orchestration import become_comparison_job
     from perf_pipeline.plan import check_versions, comparison_key, load_plan
     from perf_pipeline.replay.k6 import find_k6
@@ -76,10 +82,14 @@ def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh
     check_versions(plan, baseline, candidate)
     comparison = comparison_key(baseline, candidate)
     k6 = find_k6()
-    click.echo(f"{k6.version_text}, {k6.source}", err=True)
-    if ensure_signing_key(settings.token_key_file):
+    click.echo(f"k6 {k6.version_text}, {k6.source}", err=True)
+    # A key that the environment names has to be there: at a mistyped path a new one would only hide the mistake.
+    if not (os.environ.get(KEY_VARIABLE) or os.environ.get(KEY_FILE_VARIABLE)) and ensure_signing_key(
+        settings.token_key_file
+    ):
         click.echo(f"made a key that signs the read-only tokens: {settings.token_key_file}", err=True)
-    become_comparison_job(settings, comparison, fresh=fresh, exit_by_verdict=exit_by_verdict)
+    load_signing_key({KEY_FILE_VARIABLE: str(settings.token_key_file)} | dict(os.environ))
+    become_comparison_job(settings, comparison, flags)
 
 
 @main.command()
@@ -117,16 +127,18 @@ def judge(
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
+    if as_json and as_markdown:
+        raise InputError(Problem("--json --markdown", "are two forms of one answer", "ask for one of them"))
     judged = judge_folder(runs, baseline, candidate, load_policy(policy))
     judgement = judged.judgement
-    command = f"perf-pipeline judge {runs} --baseline {baseline} --candidate {candidate} --policy {policy}"
-    context = context_of(judged, runs.name, command)
+    command = ["judge", str(runs), "--baseline", baseline, "--candidate", candidate, "--policy", policy]
+    context = context_of(judged, runs.resolve().name, shlex.join([own_command(), *command]))
     if as_json:
         click.echo(json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False))
     elif as_markdown:
         click.echo(markdown.render(judgement, context))
     else:
-        Console().print(terminal.render(judgement, context))
+        Console().print(terminal.render(judgement, context), crop=False)
     if html:
         # Last: the judgement is on stdout already when this file cannot be written.
         write_file(html, html_report.render(judgement, context).encode())

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
@@ -18,15 +19,13 @@ from perf_pipeline.progress import TERMINAL_VARIABLE
 from perf_pipeline.settings import Settings
 
 
-def become_comparison_job(settings: Settings, comparison: str, fresh: bool, exit_by_verdict: bool) -> NoReturn:
+def become_comparison_job(settings: Settings, comparison: str, flags: Sequence[str]) -> NoReturn:
     """Materialise a comparison and the captured hours that it needs, then print its verdict.
 
-    `fresh` measures again what is already there; with `exit_by_verdict` the exit code is the decision's. Progress is
-    drawn on the terminal that stderr is now.
+    `flags` are those of `assets.materialize`. Progress is drawn on the terminal that stderr is now.
     """
     terminal = os.dup(2)
     os.set_inheritable(terminal, True)
-    flags = [*(["--fresh"] if fresh else []), *(["--exit-by-verdict"] if exit_by_verdict else [])]
     _become(settings, ["-m", "assets.materialize", comparison, *flags], {TERMINAL_VARIABLE: str(terminal)})
 
 
@@ -43,7 +42,8 @@ def become_ui(settings: Settings, port: int) -> NoReturn:
 def _become(settings: Settings, arguments: list[str], variables: dict[str, str]) -> NoReturn:
     """Replace this process by Python with the arguments, in the environment that the settings describe."""
     settings.dagster_home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(project_file("dagster.yaml"), settings.dagster_home / "dagster.yaml")
+    if not (settings.dagster_home / "dagster.yaml").exists():  # else it is the user's, who may have changed it
+        shutil.copyfile(project_file("dagster.yaml"), settings.dagster_home / "dagster.yaml")
     places = {
         "DAGSTER_HOME": str(settings.dagster_home),
         "PERF_PIPELINE_HOME": str(settings.home),
@@ -52,8 +52,10 @@ def _become(settings: Settings, arguments: list[str], variables: dict[str, str])
         "PERF_PIPELINE_WAREHOUSE": str(settings.warehouse),
         "PERF_PIPELINE_TOKEN_KEY_FILE": str(settings.token_key_file),
     }
+    # Only what is installed is imported, here and in children: a folder `assets` of the user's is another one.
+    places["PYTHONSAFEPATH"] = "1"
     # A shell starts background jobs with SIGINT ignored, and Dagster lets SIGTERM do what SIGINT does: such a job could
     # not be stopped. The default survives the exec, a handler would not.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant
+    os.execve(sys.executable, [sys.executable, "-P", *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant

@@ -8,6 +8,7 @@ gates are not here: they are the policy's (`gates/policy.py`).
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,6 +16,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.files import own_command
 from perf_pipeline.yaml_model import parse_yaml_model
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
@@ -315,9 +317,10 @@ def split_comparison_key(key: str) -> tuple[str, str]:
 
 
 def compare_command(plan: Plan, key: str) -> str:
-    """The command that measures and judges a comparison of the plan again."""
+    """The command that measures and judges a comparison of the plan again, as a shell takes it."""
     baseline, candidate = split_comparison_key(key)
-    return f"perf-pipeline compare {plan.path} --baseline {baseline} --candidate {candidate}"
+    arguments = ["compare", str(plan.path), "--baseline", baseline, "--candidate", candidate]
+    return shlex.join([own_command(), *arguments])
 
 
 def check_versions(plan: Plan, *versions: str) -> None:

@@ -40,7 +40,11 @@ def test_a_second_campaign_waits_for_the_first(tmp_path: Path, caplog: pytest.Lo
     thread.join()
     assert order == ["first", "second"]
     assert [record.message for record in caplog.records] == [
-        next(record.message for record in caplog.records if "Waiting for the campaign of 1.0__1.1" in record.message)
+        next(
+            record.message
+            for record in caplog.records
+            if record.message.startswith("Waiting, up to ") and "for the campaign of 1.0__1.1" in record.message
+        )
     ]
 
 
