@@ -8,6 +8,8 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError
@@ -36,18 +38,17 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 def materialize(comparison: str, fresh: bool) -> None:
     """Capture the plan's hours, unless they are there by its rules and from its log, and materialise the comparison.
 
-    `fresh` removes the runs of the comparison first. Raises InputError when the question or the input is wrong.
+    `fresh` measures all runs of the comparison again. Raises InputError when the question or the input is wrong.
     """
     instance, plan, store = dg.DagsterInstance.get(), PlanResource().load(), StoreResource().open()
     end_abandoned_runs(instance)
     check_hours(plan.workload.hours)
     for hour in hours_to_capture(store, plan):
         _execute(capture_traffic.name, hour, instance)
-    if fresh:
-        store.delete(f"runs/{comparison}")
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])
     try:
-        _execute(compare_versions.name, comparison, instance)
+        # The campaign removes what was measured itself, while no other measures and once it can measure again.
+        _execute(compare_versions.name, comparison, instance, {"ops": {"test_runs": {"config": {"fresh": fresh}}}})
     except DagsterAssetCheckFailedError as error:
         raise InputError(_incomplete(store, comparison)) from error
 
@@ -69,9 +70,9 @@ def _incomplete(store: ObjectStore, comparison: str) -> list[Problem]:
     return problems or [Problem(f"comparison {comparison}", "holds nothing to judge", "measure again with --fresh")]
 
 
-def _execute(job: str, partition: str, instance: dg.DagsterInstance) -> None:
+def _execute(job: str, partition: str, instance: dg.DagsterInstance, config: Mapping[str, Any] | None = None) -> None:
     defs.resolve_job_def(job).execute_in_process(
-        instance=instance, partition_key=partition, run_config=_QUIET, tags=process_tags()
+        instance=instance, partition_key=partition, run_config=_QUIET | dict(config or {}), tags=process_tags()
     )
 
 

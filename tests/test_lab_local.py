@@ -160,6 +160,25 @@ def test_a_digest_tells_builds_apart_and_runs_not(tmp_path: Path) -> None:
     assert digest("1.0") == before
     (source / "part.py").write_text("2")
     assert digest("1.0") != before
+    (source / "part.py").write_text("1")
+    assert digest("1.0") == before
+    (source / "below").mkdir()
+    (source / "part.py").rename(source / "below" / "part.py")
+    assert digest("1.0") != before, "it was moved"
+
+
+def test_the_parts_of_a_service_are_named(tmp_path: Path) -> None:
+    plan = plan_with(tmp_path, command=["{python}", "service/serve.py", "{port}"], env={"BUILD": "{version}"})
+    (plan.folder / "service" / "below").mkdir(parents=True)
+    for name in ("serve.py", "below/part.py"):
+        (plan.folder / "service" / name).write_text("1")
+    (plan.folder / "service" / "gone.py").symlink_to("nowhere")
+    parts = LocalEnvironment(plan, "KEY", Placement()).service_parts("1.0", plan.scenarios[0])
+    assert parts["word 1 of the command"] == "service/serve.py"
+    assert parts["variable BUILD"] == "1.0"
+    files = [name for name in parts if name.startswith("file ")]
+    assert sorted(files) == ["file service/below/part.py", "file service/serve.py"]
+    assert len([name for name in parts if name.startswith("program ")]) == 1
 
 
 def test_the_identity_is_the_machines_and_never_a_versions(tmp_path: Path) -> None:
