@@ -157,13 +157,24 @@ def plan() -> None:
 def plan_check(path: Path) -> None:
     """Report every error of a PLAN at once, each with its line and field."""
     from perf_pipeline.judge import load_policy
-    from perf_pipeline.plan import load_plan
+    from perf_pipeline.plan import load_plan, named_policy
 
-    loaded = load_plan(path)
-    load_policy(loaded.policy, loaded.folder)
+    problems: list[Problem] = []
+    loaded = None
+    try:
+        loaded = load_plan(path, with_files=True)
+    except InputError as error:
+        problems += error.problems
+    try:
+        load_policy(named_policy(path), path.resolve().parent)
+    except InputError as error:
+        problems += [problem for problem in error.problems if problem not in problems]
+    if problems or loaded is None:
+        raise InputError(problems)
     runs = 2 * len(loaded.scenarios) * loaded.schedule.repeats
-    minutes = runs * (loaded.load.warmup_s + loaded.load.hold_s) / 60
-    click.echo(f"{path}: no errors. {runs} runs for each comparison, {minutes:.0f} minutes of load.")
+    load_s = runs * (loaded.load.warmup_s + loaded.load.hold_s)
+    how_long = f"{load_s / 60:.0f} minutes" if load_s >= 120 else f"{load_s} seconds"
+    click.echo(f"{path}: no errors. {runs} runs for each comparison, {how_long} of load.")
 
 
 @plan.command("schema")

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.files import own_command
+from perf_pipeline.plan_rules import plan_rules
 from perf_pipeline.yaml_model import parse_yaml_model
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
@@ -337,17 +339,33 @@ def check_versions(plan: Plan, *versions: str) -> None:
         )
 
 
-def load_plan(path: Path) -> Plan:
-    """Read a plan file.
+def load_plan(path: Path, with_files: bool = False) -> Plan:
+    """Read a plan file; `with_files` also looks for the files that it names.
 
     Raises InputError with every error of the file at once, each with its line and field path.
     """
+    text = _read(path)
+    plan = parse_yaml_model(
+        Plan, text, str(path), lambda data: plan_rules(data, path.resolve().parent if with_files else None)
+    )
+    plan._path = path.resolve()
+    return plan
+
+
+def named_policy(path: Path) -> str:
+    """The policy that a plan file names, even where other parts of it are wrong; the default when it names none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        data = yaml.safe_load(_read(path))
+    except (yaml.YAMLError, ValueError):
+        data = None
+    policy = data.get("policy") if isinstance(data, dict) else None
+    return policy if isinstance(policy, str) else str(Plan.model_fields["policy"].default)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error.strerror}", "name a plan file")) from error
     except UnicodeDecodeError as error:
         raise InputError(Problem(str(path), f"is not UTF-8: {error.reason}", "save the file as UTF-8")) from error
-    plan = parse_yaml_model(Plan, text, str(path))
-    plan._path = path.resolve()
-    return plan

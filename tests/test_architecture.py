@@ -14,7 +14,7 @@ ASSETS = sorted((ROOT / "assets").rglob("*.py"))
 FLOORS = (
     {"errors", "exits", "files", "half_written"},
     {"progress", "settings", "yaml_model", "storage"},
-    {"plan", "warehouse"},
+    {"plan", "plan_rules", "warehouse"},
     {"capture"},
     {"replay"},
     {"lab"},

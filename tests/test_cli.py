@@ -239,6 +239,25 @@ def test_a_plan_with_three_errors_shows_all_three(tmp_path: Path) -> None:
     assert "schedule.repeats" in result.output and "load.hold_s: is missing" in result.output
 
 
+def test_a_plan_and_its_policy_are_checked_together(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: mine\n")
+    path = tmp_path / "plan.yaml"
+    path.write_text(MINIMAL.replace("repeats: 5", "repeats: 1") + "policy: mine.yaml\n")
+    result = run("plan", "check", path)
+    assert result.exit_code == 2
+    assert "schedule.repeats" in result.output and "mine.yaml:1: version: is missing" in result.output
+    path.write_text(MINIMAL + "policy: unknown\n")
+    assert "policy unknown: is neither a built-in policy" in run("plan", "check", path).output
+    path.write_text(MINIMAL)
+    assert "70 seconds of load" in run("plan", "check", path).output
+
+
+def test_an_empty_policy_is_not_sent_to_the_demo_plan(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--policy", tmp_path / "empty.yaml")
+    assert result.exit_code == 2 and "start from a copy of a built-in policy" in result.output
+
+
 def test_the_demo_plan_is_without_errors() -> None:
     result = run("plan", "check", project_file("examples/demo/plan.yaml"))
     assert result.exit_code == 0, result.output
