@@ -93,13 +93,13 @@ def _programs(data: dict) -> Iterator[Finding]:
         texts: dict[tuple[str | int, ...], object]
         texts = {("environment", process, "command", number): word for number, word in enumerate(command)}
         texts |= {("environment", process, "env", name): text for name, text in env.items()}
+        if command and section.get("port") is None and not any("{port}" in str(text) for text in texts.values()):
+            path = ("environment", process, "command")
+            yield Finding(path, "is told no port", "put {port} into it or into env, or set `port` to the one it uses")
         if process == "service":
             for number, scenario in enumerate(_list(data, "scenarios")):
                 scenario_env = _mapping(scenario, "env") if isinstance(scenario, dict) else {}
                 texts |= {("scenarios", number, "env", name): text for name, text in scenario_env.items()}
-        if command and section.get("port") is None and not any("{port}" in str(text) for text in texts.values()):
-            path = ("environment", process, "command")
-            yield Finding(path, "is told no port", "put {port} into it or into env, or set `port` to the one it uses")
         for place, text in texts.items():
             if "{upstream_url}" in str(text) and (process == "upstream" or not environment.get("upstream")):
                 what = "names {upstream_url}, and there is no upstream before it"

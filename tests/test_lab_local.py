@@ -85,7 +85,10 @@ def test_a_port_that_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_never_told_its_port_is_named(tmp_path: Path) -> None:
-    assert "does not say which port" in refused(plan_with(tmp_path, command=["{python}", "serve.py"], env={}), tmp_path)
+    plan = plan_with(tmp_path)  # a plan file that says so is refused when it is loaded
+    service = plan.environment.service.model_copy(update={"command": ["{python}", "serve.py"], "env": {}})
+    plan = plan.model_copy(update={"environment": plan.environment.model_copy(update={"service": service})})
+    assert "does not say which port" in refused(plan, tmp_path)
 
 
 def test_a_fixed_port_is_used(tmp_path: Path) -> None:
