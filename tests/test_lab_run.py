@@ -3,9 +3,9 @@
 import csv
 import gzip
 import json
-import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,14 @@ def measure(tmp_path: Path, body: str) -> RunRecord:
 
 
 def private_folders() -> set[Path]:
-    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("perf_pipeline-replay-*"))
+    return set(Path(tempfile.gettempdir()).glob("perf_pipeline-replay-*"))
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another lab on this machine has private folders too."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
 
 def test_a_run_directory_says_all_about_the_run(tmp_path: Path) -> None:
@@ -161,7 +168,7 @@ def test_a_service_that_dies_in_the_hold_makes_a_failed_run(tmp_path: Path) -> N
     # What the service last printed follows where it printed something, such as a scrape that was cut off.
     assert str(record.failure).partition("; its last lines")[0] == "the service ended by signal 9"
     assert record.k6_exit_code == -signal.SIGTERM
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
