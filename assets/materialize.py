@@ -1,4 +1,4 @@
-"""Materialise a comparison from the command line, in this process: `python -m assets.materialize KEY`.
+"""Materialise a comparison from the command line, in this process: `python -m assets KEY`.
 
 What belongs here: which partitions of which job a comparison needs, and the verdict on the terminal at the end. The UI
 shows what was materialised here like anything else.
@@ -6,6 +6,7 @@ shows what was materialised here like anything else.
 
 import argparse
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -13,13 +14,14 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError
+from dagster._core.instance import InstanceRef
 from rich.console import Console
 
 from assets.abandoned_runs import end_abandoned_runs, process_tags
 from assets.definitions import defs
 from assets.jobs import capture_traffic, compare_versions
 from assets.partitions import COMPARISON_PARTITIONS, check_hours
-from assets.resources import PlanResource, StoreResource
+from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.capture.origin import hours_to_capture
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.exits import INTERRUPTED, NOT_ENOUGH_EVIDENCE, exit_code, write_whatever_the_encoding
@@ -40,9 +42,10 @@ def materialize(comparison: str, fresh: bool) -> None:
 
     `fresh` measures all runs of the comparison again. Raises InputError when the question or the input is wrong.
     """
-    instance, plan, store = dg.DagsterInstance.get(), PlanResource().load(), StoreResource().open()
+    instance, plan, store = _instance(), PlanResource().load(), StoreResource().open()
     end_abandoned_runs(instance)
     check_hours(plan.workload.hours)
+    WarehouseResource().open().prepare()  # what is measured ends there
     for hour in hours_to_capture(store, plan):
         _execute(capture_traffic.name, hour, instance)
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])
@@ -51,6 +54,16 @@ def materialize(comparison: str, fresh: bool) -> None:
         _execute(compare_versions.name, comparison, instance, {"ops": {"test_runs": {"config": {"fresh": fresh}}}})
     except DagsterAssetCheckFailedError as error:
         raise InputError(_incomplete(store, comparison)) from error
+
+
+def _instance() -> dg.DagsterInstance:
+    """The instance of DAGSTER_HOME, without copies of what steps print.
+
+    The user sees what they print; the processes that make the copies would show tracebacks of theirs at Ctrl-C.
+    """
+    no_copies = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+    home = os.environ["DAGSTER_HOME"]
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides={"compute_logs": no_copies}))
 
 
 def _incomplete(store: ObjectStore, comparison: str) -> list[Problem]:
@@ -78,7 +91,7 @@ def _execute(job: str, partition: str, instance: dg.DagsterInstance, config: Map
 
 def main() -> int:
     """Read the arguments, materialise, print the verdict, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m assets.materialize")
+    parser = argparse.ArgumentParser(prog="python -m assets")
     parser.add_argument("comparison")
     parser.add_argument("--fresh", action="store_true")
     for flag in ("--exit-by-verdict", "--json", "--require-evidence"):

@@ -52,6 +52,11 @@ def demo(baseline: str | None, candidate: str | None, fresh: bool) -> None:
     Compares two versions of the demo service. The default candidate 1.1.0 carries a real regression; 1.0.1 is the same
     as 1.0.0 in effect. Exits with 0 when the walk came to a verdict, whichever it is.
     """
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("aiohttp", "httptools", "starlette", "uvicorn") if find_spec(name) is None]:
+        remedy = "pip install 'perf-pipeline[demo]'"
+        raise InputError(Problem("demo", f"the demo service needs {', '.join(missing)}", remedy))
     _compare(project_file(DEMO_PLAN), baseline, candidate, ["--fresh"] if fresh else [])
 
 
@@ -93,7 +98,7 @@ def _compare(plan_path: Path, baseline: str | None, candidate: str | None, flags
 
 
 @main.command()
-@click.option("--port", default=3000, show_default=True, help="Port on localhost.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Port on localhost.")
 def ui(port: int) -> None:
     """Open Dagster on localhost with everything that was materialised."""
     from perf_pipeline.orchestration import become_ui
@@ -145,6 +150,22 @@ def judge(
         click.echo(f"Report: {html}", err=as_json or as_markdown)
     unanswered = require_evidence and judgement.decision.answer == "not enough evidence"
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else judgement.decision.exit_code)
+
+
+@main.group()
+def warehouse() -> None:
+    """Keep the DuckDB file that people query."""
+
+
+@warehouse.command("rebuild")
+def warehouse_rebuild() -> None:
+    """Make the DuckDB file anew from the tables in the object store."""
+    from perf_pipeline.storage import open_store
+    from perf_pipeline.warehouse import Warehouse
+
+    settings = read_settings()
+    comparisons = Warehouse(settings.warehouse).rebuild(open_store(settings.store))
+    click.echo(f"{settings.warehouse}: {len(comparisons)} comparisons")
 
 
 @main.group()

@@ -8,6 +8,7 @@ imports Dagster; the code location `assets` does.
 import os
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -26,16 +27,23 @@ def become_comparison_job(settings: Settings, comparison: str, flags: Sequence[s
     """
     terminal = os.dup(2)
     os.set_inheritable(terminal, True)
-    _become(settings, ["-m", "assets.materialize", comparison, *flags], {TERMINAL_VARIABLE: str(terminal)})
+    _become(settings, ["-m", "assets", comparison, *flags], {TERMINAL_VARIABLE: str(terminal)})
 
 
 def become_ui(settings: Settings, port: int) -> NoReturn:
     """Serve the Dagster UI on localhost until it is stopped.
 
-    Raises InputError when the webserver is not installed.
+    Raises InputError when the webserver is not installed or the port is in use.
     """
     if find_spec("dagster_webserver") is None:
         raise InputError(Problem("dagster-webserver", "is not installed", "pip install dagster-webserver"))
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            what = f"cannot be served on: {error.strerror}"
+            raise InputError(Problem(f"port {port}", what, "perf-pipeline ui --port with another one")) from error
     _become(settings, ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)], {})
 
 

@@ -142,6 +142,25 @@ def test_a_key_is_made_only_where_the_environment_names_none(tmp_path: Path, mon
     assert not list(tmp_path.glob("*.pem"))
 
 
+def test_a_port_that_is_none_is_refused() -> None:
+    result = run("ui", "--port", "99999")
+    assert result.exit_code == 2 and "99999 is not in the range" in result.output
+
+
+def test_the_warehouse_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path))
+    (tmp_path / "warehouse.duckdb").write_text("no DuckDB file")
+    result = run("warehouse", "rebuild")
+    assert result.exit_code == 0 and "warehouse.duckdb: 0 comparisons" in result.output
+    assert (tmp_path / "warehouse.duckdb").read_bytes() != b"no DuckDB file"
+
+
+def test_a_demo_without_its_service_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run("demo")
+    assert result.exit_code == 2 and "perf-pipeline[demo]" in result.output
+
+
 def test_a_defect_of_ours_is_no_regression(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("one line")

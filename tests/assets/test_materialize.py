@@ -1,7 +1,11 @@
 """The process that materialises: what it says and how it exits when a comparison cannot be answered."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,3 +141,25 @@ def test_the_answer_can_be_json_and_silence_can_be_made_to_fail(
     assert f" compare {home}/plan.yaml --baseline 1.0 --candidate 1.1\n" in printed.out, "on one line, to be copied"
     report = (home / "objects/reports" / KEY / "report.md").read_text()
     assert f" compare {home}/plan.yaml --baseline 1.0 --candidate 1.1\n" in report
+
+
+def test_a_warehouse_that_cannot_be_written_is_found_before_anything_is_measured(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "folder.duckdb").mkdir()
+    monkeypatch.setenv("PERF_PIPELINE_WAREHOUSE", str(home / "folder.duckdb"))
+    assert main(monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "folder.duckdb: cannot be opened or made" in said and "PERF_PIPELINE_WAREHOUSE" in said
+    assert not (home / "objects" / "runs").exists()
+
+
+def test_an_interruption_while_everything_is_imported_ends_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "assets", KEY]
+    environ = os.environ | {"PERF_PIPELINE_HOME": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stderr
+        next(line for line in process.stderr if "dagster" in line)
+        process.send_signal(signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
+    assert process.returncode == -signal.SIGINT
