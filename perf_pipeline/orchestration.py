@@ -44,7 +44,11 @@ def become_ui(settings: Settings, port: int) -> NoReturn:
         except OSError as error:
             what = f"cannot be served on: {error.strerror}"
             raise InputError(Problem(f"port {port}", what, "perf-pipeline ui --port with another one")) from error
-    _become(settings, ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)], {})
+    _become(
+        settings,
+        ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)],
+        {"PYTHONWARNINGS": "ignore::FutureWarning"},  # `dagster dev` says that `dg dev` follows it
+    )
 
 
 def _become(settings: Settings, arguments: list[str], variables: dict[str, str]) -> NoReturn:
