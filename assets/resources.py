@@ -63,5 +63,6 @@ class TokenResource(dg.ConfigurableResource):
         return public_key_pem(self._key())
 
     def _key(self) -> Ed25519PrivateKey:
-        key_file = self.key_file or str(read_settings().token_key_file)
-        return load_signing_key({KEY_FILE_VARIABLE: key_file} | dict(os.environ))
+        if self.key_file:
+            return load_signing_key({KEY_FILE_VARIABLE: self.key_file})
+        return load_signing_key({KEY_FILE_VARIABLE: str(read_settings().token_key_file)} | dict(os.environ))

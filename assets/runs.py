@@ -5,6 +5,7 @@ What belongs here: the assets that freeze the workload and run the campaign. The
 """
 
 import dagster as dg
+from pydantic import Field
 
 from assets.capture import replay_requests
 from assets.partitions import comparison_asset
@@ -41,9 +42,19 @@ def workload(plan: PlanResource, store: StoreResource) -> dg.MaterializeResult:
     )
 
 
+class CampaignConfig(dg.Config):
+    """How the runs of a comparison are measured."""
+
+    fresh: bool = Field(False, description="measure everything again: removes the runs that are there")
+
+
 @comparison_asset(group_name="lab", kinds={"k6", "prometheus"}, code_version="1", deps=[workload], pool="lab")
 def test_runs(
-    context: dg.AssetExecutionContext, plan: PlanResource, store: StoreResource, tokens: TokenResource
+    context: dg.AssetExecutionContext,
+    config: CampaignConfig,
+    plan: PlanResource,
+    store: StoreResource,
+    tokens: TokenResource,
 ) -> dg.MaterializeResult:
     """One run directory for each version, scenario and repeat, in a randomised order that is stored.
 
@@ -61,6 +72,7 @@ def test_runs(
         freeze_workload(objects, loaded),
         token_source(objects, loaded.workload.hours, tokens.issuer(loaded)),
         tokens.public_key(),
+        config.fresh,
         settled=lambda look: settled_at(objects, context.partition_key, loaded, look),
     )
     return dg.MaterializeResult(

@@ -5,6 +5,7 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -14,11 +15,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from perf_pipeline.exits import exit_code, write_whatever_the_encoding
-from perf_pipeline.files import project_file
+from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.exits import NOT_ENOUGH_EVIDENCE, exit_code, write_whatever_the_encoding
+from perf_pipeline.files import own_command, project_file
 from perf_pipeline.settings import DEMO_PLAN, read_settings
-
-NOT_ENOUGH_EVIDENCE = 3
 
 _PATH = click.Path(path_type=Path)
 
@@ -53,7 +53,12 @@ def demo(baseline: str | None, candidate: str | None, fresh: bool) -> None:
     Compares two versions of the demo service. The default candidate 1.1.0 carries a real regression; 1.0.1 is the same
     as 1.0.0 in effect. Exits with 0 when the walk came to a verdict, whichever it is.
     """
-    _compare(project_file(DEMO_PLAN), baseline, candidate, fresh, exit_by_verdict=False)
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("aiohttp", "httptools", "starlette", "uvicorn") if find_spec(name) is None]:
+        remedy = "pip install 'perf-pipeline[demo]'"
+        raise InputError(Problem("demo", f"the demo service needs {', '.join(missing)}", remedy))
+    _compare(project_file(DEMO_PLAN), baseline, candidate, ["--fresh"] if fresh else [])
 
 
 @main.command()
@@ -61,13 +66,18 @@ def demo(baseline: str | None, candidate: str | None, fresh: bool) -> None:
 @click.option("--baseline", help="Version that runs today.  [default: the plan's]")
 @click.option("--candidate", help="Version that might be released.  [default: the plan's]")
 @click.option("--fresh", is_flag=True, help="Measure again runs that are already there.")
-def compare(plan: Path, baseline: str | None, candidate: str | None, fresh: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON (docs/judgement.schema.json).")
+@click.option("--require-evidence", is_flag=True, help="Exit with 3 when the evidence is not enough for an answer.")
+def compare(
+    plan: Path, baseline: str | None, candidate: str | None, fresh: bool, as_json: bool, require_evidence: bool
+) -> None:
     """Measure and judge the comparison of a PLAN; runs that are already there are not repeated."""
-    _compare(plan.absolute(), baseline, candidate, fresh, exit_by_verdict=True)
+    flags = {"--fresh": fresh, "--json": as_json, "--require-evidence": require_evidence, "--exit-by-verdict": True}
+    _compare(plan.absolute(), baseline, candidate, [flag for flag, given in flags.items() if given])
 
 
-def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh: bool, exit_by_verdict: bool) -> None:
-    from perf_pipeline.capture.tokens import ensure_signing_key
+def _compare(plan_path: Path, baseline: str | None, candidate: str | None, flags: list[str]) -> None:
+    from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, KEY_VARIABLE, ensure_signing_key, load_signing_key
     from perf_pipeline.orchestration import become_comparison_job
     from perf_pipeline.plan import check_versions, comparison_key, load_plan
     from perf_pipeline.replay.k6 import find_k6
@@ -78,10 +88,14 @@ def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh
     check_versions(plan, baseline, candidate)
     comparison = comparison_key(baseline, candidate)
     k6 = find_k6()
-    click.echo(f"{k6.version_text}, {k6.source}", err=True)
-    if ensure_signing_key(settings.token_key_file):
+    click.echo(f"k6 {k6.version_text}, {k6.source}", err=True)
+    # A key that the environment names has to be there: at a mistyped path a new one would only hide the mistake.
+    if not (os.environ.get(KEY_VARIABLE) or os.environ.get(KEY_FILE_VARIABLE)) and ensure_signing_key(
+        settings.token_key_file
+    ):
         click.echo(f"made a key that signs the read-only tokens: {settings.token_key_file}", err=True)
-    become_comparison_job(settings, comparison, fresh=fresh, exit_by_verdict=exit_by_verdict)
+    load_signing_key({KEY_FILE_VARIABLE: str(settings.token_key_file)} | dict(os.environ))
+    become_comparison_job(settings, comparison, flags)
 
 
 @main.command()
@@ -123,7 +137,7 @@ def backfill(
 
 
 @main.command()
-@click.option("--port", default=3000, show_default=True, help="Port on localhost.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Port on localhost.")
 def ui(port: int) -> None:
     """Open Dagster on localhost with everything that was materialised."""
     from perf_pipeline.orchestration import become_ui
@@ -193,20 +207,21 @@ def judge(
     from perf_pipeline.report.context import context_of
     from perf_pipeline.storage import write_file
 
+    if as_json and as_markdown:
+        raise InputError(Problem("--json --markdown", "are two forms of one answer", "ask for one of them"))
     told = parse_told(rates, warmup, hold, unit)
     judged = judge_folder(runs, baseline, candidate, load_policy(policy), told, pattern)
     judgement = judged.judgement
     said = [("--baseline", baseline), ("--candidate", candidate), ("--policy", policy), ("--pattern", pattern)]
     said += [*(("--rate", rate) for rate in rates), ("--warmup", warmup), ("--hold", hold), ("--unit", unit)]
-    options = shlex.join(word for option, value in said if value is not None for word in (option, value))
-    command = f"perf-pipeline judge {shlex.quote(str(runs))} {options}"
-    context = context_of(judged, runs.name, command)
+    options = [word for option, value in said if value is not None for word in (option, value)]
+    context = context_of(judged, runs.resolve().name, shlex.join([own_command(), "judge", str(runs), *options]))
     if as_json:
         click.echo(json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False))
     elif as_markdown:
         click.echo(markdown.render(judgement, context))
     else:
-        Console().print(terminal.render(judgement, context))
+        Console().print(terminal.render(judgement, context), crop=False)
     # Last: the judgement is on stdout already when one of these files cannot be written.
     if junit:
         write_file(junit, junit_report.render(judgement).encode())
@@ -291,6 +306,22 @@ def prune(plan_path: Path | None, dry_run: bool) -> None:
 
 
 @main.group()
+def warehouse() -> None:
+    """Keep the DuckDB file that people query."""
+
+
+@warehouse.command("rebuild")
+def warehouse_rebuild() -> None:
+    """Make the DuckDB file anew from the tables in the object store."""
+    from perf_pipeline.storage import open_store
+    from perf_pipeline.warehouse import Warehouse
+
+    settings = read_settings()
+    comparisons = Warehouse(settings.warehouse).rebuild(open_store(settings.store))
+    click.echo(f"{settings.warehouse}: {len(comparisons)} comparisons")
+
+
+@main.group()
 def plan() -> None:
     """Check a plan file, or print what may stand in one."""
 
@@ -300,13 +331,24 @@ def plan() -> None:
 def plan_check(path: Path) -> None:
     """Report every error of a PLAN at once, each with its line and field."""
     from perf_pipeline.judge import load_policy
-    from perf_pipeline.plan import load_plan
+    from perf_pipeline.plan import load_plan, named_policy
 
-    loaded = load_plan(path)
-    load_policy(loaded.policy, loaded.folder)
+    problems: list[Problem] = []
+    loaded = None
+    try:
+        loaded = load_plan(path, with_files=True)
+    except InputError as error:
+        problems += error.problems
+    try:
+        load_policy(named_policy(path), path.resolve().parent)
+    except InputError as error:
+        problems += [problem for problem in error.problems if problem not in problems]
+    if problems or loaded is None:
+        raise InputError(problems)
     runs = 2 * len(loaded.scenarios) * loaded.schedule.repeats
-    minutes = runs * (loaded.load.warmup_s + loaded.load.hold_s) / 60
-    click.echo(f"{path}: no errors. {runs} runs for each comparison, {minutes:.0f} minutes of load.")
+    load_s = runs * (loaded.load.warmup_s + loaded.load.hold_s)
+    how_long = f"{load_s / 60:.0f} minutes" if load_s >= 120 else f"{load_s} seconds"
+    click.echo(f"{path}: no errors. {runs} runs for each comparison, {how_long} of load.")
 
 
 @plan.command("power")

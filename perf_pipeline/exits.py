@@ -12,6 +12,7 @@ import traceback
 from perf_pipeline.errors import InputError, Problem
 
 WRONG_INPUT = 2
+NOT_ENOUGH_EVIDENCE = 3
 DEFECT = 70
 """EX_SOFTWARE of sysexits.h."""
 INTERRUPTED = 130

@@ -58,7 +58,7 @@ def load_policy(name: str, folder: Path = Path()) -> Policy:
         raise InputError(
             Problem(f"policy {name}", "is neither a built-in policy nor a file that can be read", f"built in: {names}")
         ) from error
-    return parse_yaml_model(Policy, text, str(path))
+    return parse_yaml_model(Policy, text, str(path), example="a built-in policy (perf_pipeline/gates/policies)")
 
 
 def judge_tables(

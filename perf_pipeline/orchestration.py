@@ -8,6 +8,7 @@ imports Dagster; the code location `assets` does.
 import os
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -19,14 +20,12 @@ from perf_pipeline.progress import TERMINAL_VARIABLE
 from perf_pipeline.settings import Settings
 
 
-def become_comparison_job(settings: Settings, comparison: str, fresh: bool, exit_by_verdict: bool) -> NoReturn:
+def become_comparison_job(settings: Settings, comparison: str, flags: Sequence[str]) -> NoReturn:
     """Materialise a comparison and the captured hours that it needs, then print its verdict.
 
-    `fresh` measures again what is already there; with `exit_by_verdict` the exit code is the decision's. Progress is
-    drawn on the terminal that stderr is now.
+    `flags` are those of `assets.materialize`. Progress is drawn on the terminal that stderr is now.
     """
-    flags = [*(["--fresh"] if fresh else []), *(["--exit-by-verdict"] if exit_by_verdict else [])]
-    _become(settings, ["-m", "assets.materialize", comparison, *flags], _terminal())
+    _become(settings, ["-m", "assets", comparison, *flags], _terminal())
 
 
 def become_backfill(
@@ -44,11 +43,22 @@ def become_backfill(
 def become_ui(settings: Settings, port: int) -> NoReturn:
     """Serve the Dagster UI on localhost until it is stopped.
 
-    Raises InputError when the webserver is not installed.
+    Raises InputError when the webserver is not installed or the port is in use.
     """
     if find_spec("dagster_webserver") is None:
         raise InputError(Problem("dagster-webserver", "is not installed", "pip install dagster-webserver"))
-    _become(settings, ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)], {})
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            what = f"cannot be served on: {error.strerror}"
+            raise InputError(Problem(f"port {port}", what, "perf-pipeline ui --port with another one")) from error
+    _become(
+        settings,
+        ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)],
+        {"PYTHONWARNINGS": "ignore::FutureWarning"},  # `dagster dev` says that `dg dev` follows it
+    )
 
 
 def _terminal() -> dict[str, str]:
@@ -61,7 +71,8 @@ def _terminal() -> dict[str, str]:
 def _become(settings: Settings, arguments: list[str], variables: dict[str, str]) -> NoReturn:
     """Replace this process by Python with the arguments, in the environment that the settings describe."""
     settings.dagster_home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(project_file("dagster.yaml"), settings.dagster_home / "dagster.yaml")
+    if not (settings.dagster_home / "dagster.yaml").exists():  # else it is the user's, who may have changed it
+        shutil.copyfile(project_file("dagster.yaml"), settings.dagster_home / "dagster.yaml")
     places = {
         "DAGSTER_HOME": str(settings.dagster_home),
         "PERF_PIPELINE_HOME": str(settings.home),
@@ -71,8 +82,10 @@ def _become(settings: Settings, arguments: list[str], variables: dict[str, str])
         "PERF_PIPELINE_TOKEN_KEY_FILE": str(settings.token_key_file),
         **({"PERF_PIPELINE_POLICY": settings.policy} if settings.policy else {}),
     }
+    # Only what is installed is imported, here and in children: a folder `assets` of the user's is another one.
+    places["PYTHONSAFEPATH"] = "1"
     # A shell starts background jobs with SIGINT ignored, and Dagster lets SIGTERM do what SIGINT does: such a job could
     # not be stopped. The default survives the exec, a handler would not.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant
+    os.execve(sys.executable, [sys.executable, "-P", *arguments], os.environ | places | variables)  # noqa: S606  no shell is meant

@@ -8,15 +8,20 @@ gates are not here: they are the policy's (`gates/policy.py`).
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import yaml
 from pydantic import Field, field_validator, model_validator
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.files import own_command
 from perf_pipeline.plan_base import VERSION_PATTERN, Name, Section, Version
+from perf_pipeline.plan_metrics import MetricsSection
 from perf_pipeline.plan_operation import RetentionSection, VersionSource
+from perf_pipeline.plan_rules import plan_rules
 from perf_pipeline.yaml_model import parse_yaml_model
 
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
@@ -193,47 +198,6 @@ class ScheduleSection(Section):
         return self
 
 
-Process = Literal["service", "upstream"]
-
-
-class HistogramSource(Section):
-    """A Prometheus histogram in seconds, scraped from a process of the environment."""
-
-    histogram: str = Field(description="name without _bucket, such as http_request_duration_seconds")
-    process: Process | None = Field("service", description="label `job` of the series; null takes any")
-    labels: dict[str, str] = Field(default_factory=dict, description="only series with these labels")
-
-
-class GaugeSource(Section):
-    """A Prometheus gauge, scraped from a process of the environment."""
-
-    gauge: str = Field(description="name of the gauge, such as process_resident_memory_bytes")
-    process: Process | None = Field("service", description="label `job` of the series; null takes any")
-    labels: dict[str, str] = Field(default_factory=dict, description="only series with these labels")
-
-
-class MetricsSection(Section):
-    """Where each metric comes from. A metric without a source is absent, and the report says so."""
-
-    client_latency: Literal["k6"] | None = Field("k6", description="distribution of latency at k6")
-    service_latency: HistogramSource | None = Field(None, description="distribution of latency inside the service")
-    service_p99: Literal["service_latency"] | None = Field(None, description="p99 of service_latency as one number")
-    service_memory: GaugeSource | None = Field(None, description="memory of the service in bytes")
-    http_error_rate: Literal["k6"] | None = Field("k6", description="share of requests with a 4xx or 5xx or no answer")
-    graphql_error_rate: Literal["k6"] | None = Field(
-        None, description="share of answers whose body carries an errors array; only for GraphQL operations"
-    )
-    upstream_latency: HistogramSource | None = Field(
-        None, description="negative control: latency inside the upstream, which no version of the service can change"
-    )
-
-    @model_validator(mode="after")
-    def _p99_has_its_distribution(self) -> Self:
-        if self.service_p99 and not self.service_latency:
-            raise ValueError("service_p99 is read from service_latency, which has no source")
-        return self
-
-
 class Plan(Section):
     """A plan file: everything that the runs of a comparison have in common."""
 
@@ -347,9 +311,10 @@ def split_comparison_key(key: str) -> tuple[str, str]:
 
 
 def compare_command(plan: Plan, key: str) -> str:
-    """The command that measures and judges a comparison of the plan again."""
+    """The command that measures and judges a comparison of the plan again, as a shell takes it."""
     baseline, candidate = split_comparison_key(key)
-    return f"perf-pipeline compare {plan.path} --baseline {baseline} --candidate {candidate}"
+    arguments = ["compare", str(plan.path), "--baseline", baseline, "--candidate", candidate]
+    return shlex.join([own_command(), *arguments])
 
 
 def check_versions(plan: Plan, *versions: str) -> None:
@@ -371,17 +336,33 @@ def check_versions(plan: Plan, *versions: str) -> None:
         )
 
 
-def load_plan(path: Path) -> Plan:
-    """Read a plan file.
+def load_plan(path: Path, with_files: bool = False) -> Plan:
+    """Read a plan file; `with_files` also looks for the files that it names.
 
     Raises InputError with every error of the file at once, each with its line and field path.
     """
+    text = _read(path)
+    plan = parse_yaml_model(
+        Plan, text, str(path), lambda data: plan_rules(data, path.resolve().parent if with_files else None)
+    )
+    plan._path = path.resolve()
+    return plan
+
+
+def named_policy(path: Path) -> str:
+    """The policy that a plan file names, even where other parts of it are wrong; the default when it names none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        data = yaml.safe_load(_read(path))
+    except (yaml.YAMLError, ValueError):
+        data = None
+    policy = data.get("policy") if isinstance(data, dict) else None
+    return policy if isinstance(policy, str) else str(Plan.model_fields["policy"].default)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error.strerror}", "name a plan file")) from error
     except UnicodeDecodeError as error:
         raise InputError(Problem(str(path), f"is not UTF-8: {error.reason}", "save the file as UTF-8")) from error
-    plan = parse_yaml_model(Plan, text, str(path))
-    plan._path = path.resolve()
-    return plan

@@ -51,6 +51,27 @@ def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], 
 
 
 @contextmanager
+def told_to_the_user(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Within the block, what the library logs goes to the stderr that the command line handed on.
+
+    Progress elsewhere than on a terminal, and what is being waited for, would else end in the logs of a step.
+    """
+    descriptor = environ.get(TERMINAL_VARIABLE, "")
+    handed_on = os.dup(int(descriptor) if descriptor.isdigit() else sys.__stderr__.fileno() if sys.__stderr__ else 2)
+    library = logging.getLogger("perf_pipeline")
+    before = library.level
+    with os.fdopen(handed_on, "w", buffering=1, errors="replace") as stream:
+        handler = logging.StreamHandler(stream)
+        library.addHandler(handler)
+        library.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            library.removeHandler(handler)
+            library.setLevel(before)
+
+
+@contextmanager
 def _terminal(environ: Mapping[str, str]) -> Iterator[TextIO | None]:
     """The terminal to draw on, or None where nobody watches."""
     descriptor = environ.get(TERMINAL_VARIABLE, "")

@@ -31,10 +31,8 @@ class Settings:
     token_key_file: Path
     """The key that signs tokens, unless PERF_PIPELINE_TOKEN_KEY holds it (PERF_PIPELINE_TOKEN_KEY_FILE)."""
 
-    @property
-    def dagster_home(self) -> Path:
-        """Folder of Dagster's own state: runs, events, schedules."""
-        return self.home / "dagster"
+    dagster_home: Path
+    """Folder of Dagster's own state: runs, events, schedules (DAGSTER_HOME, default <home>/dagster)."""
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -48,4 +46,5 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         warehouse=Path(environ.get("PERF_PIPELINE_WAREHOUSE") or home / "warehouse.duckdb").absolute(),
         policy=environ.get("PERF_PIPELINE_POLICY") or None,
         token_key_file=Path(environ.get("PERF_PIPELINE_TOKEN_KEY_FILE") or home / "token_signing_key.pem").absolute(),
+        dagster_home=Path(environ.get("DAGSTER_HOME") or home / "dagster").absolute(),
     )

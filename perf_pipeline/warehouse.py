@@ -10,6 +10,7 @@ way, a lock is waited for a few seconds, and then the message says who holds it.
 
 import functools
 import io
+import os
 import re
 import tempfile
 import threading
@@ -39,6 +40,7 @@ TABLES = (
     "release_chain",
 )
 VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take", "noise_floor")
+_REBUILD = "`perf-pipeline warehouse rebuild` makes it anew from the object store"
 _FOLDER = "metrics"
 _SETTINGS: dict = {"autoinstall_known_extensions": False, "TimeZone": "UTC"}
 _WRITING = threading.Lock()
@@ -116,9 +118,16 @@ class Warehouse:
                     Problem(
                         str(self.path),
                         f"was made by another version of perf_pipeline: {str(error).splitlines()[0]}",
-                        "rebuild it from the object store: perf_pipeline.warehouse.Warehouse.rebuild",
+                        _REBUILD,
                     )
                 ) from error
+
+    def prepare(self) -> None:
+        """Make the file and its tables where they are not there, before anything long begins that ends here.
+
+        Raises InputError as `replace_comparison` does, and when the file cannot be made.
+        """
+        self.replace_comparison("", {})
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """The answer to a query. The file cannot be changed by it, and other readers are let in.
@@ -126,9 +135,7 @@ class Warehouse:
         Raises InputError when there is no file yet or a writer keeps it locked, duckdb.Error when the query is wrong.
         """
         if not self.path.is_file():
-            raise InputError(
-                Problem(str(self.path), "is not there yet", "run a comparison, or rebuild it from the object store")
-            )
+            raise InputError(Problem(str(self.path), "is not there yet", f"run a comparison, or {_REBUILD}"))
         with self._open(read_only=True) as database:
             return database.sql(sql, params=dict(parameters or {})).to_arrow_table()
 
@@ -173,13 +180,13 @@ class Warehouse:
         try:
             database = self._connect(read_only)
         except duckdb.Error as error:
-            raise InputError(
-                Problem(
-                    str(self.path),
-                    f"is not a DuckDB file: {str(error).splitlines()[0]}",
-                    "take it away and rebuild it from the object store",
-                )
-            ) from error
+            reason = str(error).splitlines()[0]
+            if self.path.is_file() and os.access(self.path, os.R_OK):
+                problem = Problem(str(self.path), f"is not a DuckDB file: {reason}", _REBUILD)
+            else:
+                remedy = "name a file that can be written by PERF_PIPELINE_WAREHOUSE"
+                problem = Problem(str(self.path), f"cannot be opened or made: {reason}", remedy)
+            raise InputError(problem) from error
         try:
             yield database
         finally:

@@ -14,8 +14,8 @@ ASSETS = sorted((ROOT / "assets").rglob("*.py"))
 FLOORS = (
     {"errors", "exits", "files", "half_written"},
     {"progress", "settings", "yaml_model", "storage", "notify"},
-    {"plan_base", "plan_operation"},
-    {"plan", "warehouse"},
+    {"plan_base", "plan_metrics", "plan_operation"},
+    {"plan", "plan_rules", "warehouse"},
     {"version_source", "deploys"},
     {"capture"},
     {"replay"},

@@ -133,6 +133,8 @@ def test_a_key_is_never_replaced(tmp_path: Path) -> None:
         generate_signing_key(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileExistsError):
+        ensure_signing_key(path / "below-a-file.pem")
 
 
 def test_no_key_is_an_error_with_its_remedy(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from perf_pipeline.cli import main
 from perf_pipeline.files import project_file
+from perf_pipeline.replay.k6 import K6
 from tests.recorded_runs import write_run
 from tests.test_plan import MINIMAL
 
@@ -86,6 +88,77 @@ def test_a_report_that_cannot_be_written_costs_no_judgement(campaign: Path, tmp_
     assert result.exit_code == 2, "1 would be an answer"
     assert json.loads(result.stdout)["decision"]["answer"] == "regression"
     assert str(tmp_path / place.split("/")[0]) in result.stderr and "->" in result.stderr
+
+
+def test_one_answer_has_one_form_and_a_folder_has_a_name(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--json", "--markdown")
+    assert result.exit_code == 2 and "--json --markdown" in result.output
+    monkeypatch.chdir(campaign)
+    result = run("judge", ".", "--baseline", "1.0.0", "--candidate", "2.0.0")
+    assert f"{campaign.name}: candidate 2.0.0" in result.output
+
+
+def test_the_command_that_judges_again_can_be_copied(campaign: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ("with a space " + "and long " * 10)
+    shutil.copytree(campaign, folder)
+    result = run("judge", folder, "--baseline", "1.0.0", "--candidate", "2.0.0")
+    (line,) = [line for line in result.output.splitlines() if line.startswith("Do it again: ")]
+    words = shlex.split(line.removeprefix("Do it again: "))
+    assert words[1:3] == ["judge", str(folder)] and Path(words[0]).name == "perf-pipeline"
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> tuple[Result, list[str]]:
+    """The result of a `compare` that stops where Dagster would begin, and the flags that it hands on."""
+    flags: list[str] = []
+
+    def become(settings: object, comparison: str, given: list[str]) -> None:
+        flags.extend(given)
+
+    monkeypatch.setattr("perf_pipeline.orchestration.become_comparison_job", become)
+    monkeypatch.setattr("perf_pipeline.replay.k6.find_k6", lambda: K6(Path("/k6"), (1, 1, 0), "a stub"))
+    return run("compare", *arguments), flags
+
+
+def test_compare_can_print_json_and_insist_on_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path))
+    monkeypatch.delenv("PERF_PIPELINE_TOKEN_KEY", raising=False)
+    (tmp_path / "plan.yaml").write_text(MINIMAL)
+    result, flags = compared(monkeypatch, tmp_path / "plan.yaml", "--json", "--require-evidence")
+    assert result.exit_code == 0, result.output
+    assert flags == ["--json", "--require-evidence", "--exit-by-verdict"]
+    assert "k6 v1.1.0, a stub" in result.stderr
+    assert (tmp_path / "token_signing_key.pem").exists()
+
+
+def test_a_key_is_made_only_where_the_environment_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path))
+    (tmp_path / "plan.yaml").write_text(MINIMAL)
+    monkeypatch.setenv("PERF_PIPELINE_TOKEN_KEY_FILE", str(tmp_path / "typo.pem"))
+    result, _ = compared(monkeypatch, tmp_path / "plan.yaml")
+    assert result.exit_code == 2 and "typo.pem" in result.output
+    monkeypatch.setenv("PERF_PIPELINE_TOKEN_KEY", "no key")
+    result, _ = compared(monkeypatch, tmp_path / "plan.yaml")
+    assert result.exit_code == 2 and "is not an Ed25519 private key" in result.output
+    assert not list(tmp_path.glob("*.pem"))
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    result = run("ui", "--port", "99999")
+    assert result.exit_code == 2 and "99999 is not in the range" in result.output
+
+
+def test_the_warehouse_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path))
+    (tmp_path / "warehouse.duckdb").write_text("no DuckDB file")
+    result = run("warehouse", "rebuild")
+    assert result.exit_code == 0 and "warehouse.duckdb: 0 comparisons" in result.output
+    assert (tmp_path / "warehouse.duckdb").read_bytes() != b"no DuckDB file"
+
+
+def test_a_demo_without_its_service_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run("demo")
+    assert result.exit_code == 2 and "perf-pipeline[demo]" in result.output
 
 
 def test_a_defect_of_ours_is_no_regression(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +256,25 @@ def test_a_plan_with_three_errors_shows_all_three(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.output.count("plan.yaml:") == 3
     assert "schedule.repeats" in result.output and "load.hold_s: is missing" in result.output
+
+
+def test_a_plan_and_its_policy_are_checked_together(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: mine\n")
+    path = tmp_path / "plan.yaml"
+    path.write_text(MINIMAL.replace("repeats: 5", "repeats: 1") + "policy: mine.yaml\n")
+    result = run("plan", "check", path)
+    assert result.exit_code == 2
+    assert "schedule.repeats" in result.output and "mine.yaml:1: version: is missing" in result.output
+    path.write_text(MINIMAL + "policy: unknown\n")
+    assert "policy unknown: is neither a built-in policy" in run("plan", "check", path).output
+    path.write_text(MINIMAL)
+    assert "70 seconds of load" in run("plan", "check", path).output
+
+
+def test_an_empty_policy_is_not_sent_to_the_demo_plan(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    result = run("judge", campaign, "--baseline", "1.0.0", "--candidate", "2.0.0", "--policy", tmp_path / "empty.yaml")
+    assert result.exit_code == 2 and "start from a copy of a built-in policy" in result.output
 
 
 def test_the_demo_plan_is_without_errors() -> None:

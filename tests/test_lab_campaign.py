@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,12 @@ class Lab:
         (folder / "run.json").write_text(record.model_dump_json())
         return record
 
-    def measure(self, plan: Plan | None = None, workload: Workload | None = None) -> CampaignReport:
+    def measure(
+        self, plan: Plan | None = None, workload: Workload | None = None, fresh: bool = False
+    ) -> CampaignReport:
         plan = plan or self.plan
         return run_campaign(
-            self.store, plan, "1.0", "1.1", workload or freeze_workload(self.store, plan), {}, "PUBLIC KEY"
+            self.store, plan, "1.0", "1.1", workload or freeze_workload(self.store, plan), {}, "PUBLIC KEY", fresh
         )
 
     @property
@@ -187,7 +190,9 @@ def test_a_build_that_changes_during_the_campaign_stops_it(lab: Lab, tmp_path: P
         return record
 
     campaign_module.run_once = run_once_and_change  # the fixture puts the real one back
-    with pytest.raises(InputError, match=r"the service 1\.\d was changed while it was being measured"):
+    with pytest.raises(
+        InputError, match=r"the service 1\.\d was changed while it was being measured: file serve\.py\n    -> .*--fresh"
+    ):
         lab.measure()
     assert lab.measured == lab.order[:1]
 
@@ -206,6 +211,35 @@ def test_what_a_killed_campaign_left_half_written_is_removed(lab: Lab) -> None:
     left.mkdir()
     lab.measure()
     assert not left.exists()
+
+
+def test_fresh_measures_everything_again_under_whatever_plan(lab: Lab, tmp_path: Path) -> None:
+    lab.measure()
+    other_plan(lab, tmp_path)
+    lab.measured.clear()
+    report = lab.measure(fresh=True)
+    assert lab.measured == lab.order == list(report.measured)
+    assert len(lab.store.keys(PREFIX)) == len(lab.order) + 1
+
+
+def test_fresh_removes_nothing_while_a_version_does_not_start(lab: Lab, tmp_path: Path) -> None:
+    lab.measure()
+    before = lab.store.keys("")
+    code = "import sys; sys.exit('no database {port}')"
+    broken = small_plan(tmp_path / "plan", environment={"service": {"command": ["{python}", "-c", code]}})
+    with pytest.raises(InputError, match="before it was ready"):
+        lab.measure(broken, fresh=True)
+    assert lab.store.keys("") == before
+    assert not list(lab.store.root.glob(".partial-*"))
+
+
+def test_fresh_removes_nothing_while_another_campaign_measures(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.measure()
+    before = lab.store.keys("")
+    monkeypatch.setattr(campaign_module, "one_campaign_at_a_time", partial(lock.one_campaign_at_a_time, patience_s=0))
+    with lock.one_campaign_at_a_time("another"), pytest.raises(InputError, match="this machine is measuring"):
+        lab.measure(fresh=True)
+    assert lab.store.keys("") == before
 
 
 def test_an_unknown_version_is_named(lab: Lab) -> None:
@@ -232,7 +266,7 @@ def look_at(lab: Lab, answers: dict[int, set[str]], asked: list[int]) -> Campaig
         return answers[look]
 
     workload = freeze_workload(lab.store, lab.plan)
-    return run_campaign(lab.store, lab.plan, "1.0", "1.1", workload, {}, "PUBLIC KEY", settled)
+    return run_campaign(lab.store, lab.plan, "1.0", "1.1", workload, {}, "PUBLIC KEY", settled=settled)
 
 
 def test_scenarios_that_are_settled_at_a_look_get_no_more_repeats(lab: Lab, tmp_path: Path) -> None:

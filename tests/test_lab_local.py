@@ -40,7 +40,7 @@ def test_service_and_upstream_answer_on_ports_of_their_own_and_are_gone_afterwar
         with start(plan, tmp_path) as started:
             assert started.upstream
             for endpoint in (started.service, started.upstream):
-                assert requests.get(endpoint.url + "/a", timeout=5).text == "ok\n"
+                assert requests.get(endpoint.url + "/a", timeout=30).text == "ok\n"
                 ports.add(endpoint.url)
             assert started.service.metrics_url is None
             assert started.upstream.metrics_url == started.upstream.url + "/metrics"
@@ -85,7 +85,10 @@ def test_a_port_that_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_never_told_its_port_is_named(tmp_path: Path) -> None:
-    assert "does not say which port" in refused(plan_with(tmp_path, command=["{python}", "serve.py"], env={}), tmp_path)
+    plan = plan_with(tmp_path)  # a plan file that says so is refused when it is loaded
+    service = plan.environment.service.model_copy(update={"command": ["{python}", "serve.py"], "env": {}})
+    plan = plan.model_copy(update={"environment": plan.environment.model_copy(update={"service": service})})
+    assert "does not say which port" in refused(plan, tmp_path)
 
 
 def test_a_fixed_port_is_used(tmp_path: Path) -> None:
@@ -105,8 +108,8 @@ def test_a_program_that_ends_before_it_is_ready_shows_its_last_lines(tmp_path: P
 
 def test_a_program_that_never_becomes_ready_shows_its_last_lines(tmp_path: Path) -> None:
     code = "import time; print('waiting for {port}', flush=True); time.sleep(60)"
-    message = refused(plan_with(tmp_path, ready_timeout_s=0.5, command=["{python}", "-c", code]), tmp_path)
-    assert "did not become ready within 0.5 s: http://127.0.0.1:" in message
+    message = refused(plan_with(tmp_path, ready_timeout_s=5, command=["{python}", "-c", code]), tmp_path)
+    assert "did not become ready within 5 s: http://127.0.0.1:" in message
     assert "/health gave no answer (ConnectionError); its last lines:\n    | waiting for" in message
 
 
@@ -117,7 +120,7 @@ def test_ready_is_an_answer_of_200_and_nothing_else(tmp_path: Path) -> None:
         "    def do_GET(self): self.send_response(503); self.end_headers()\n"
         "h.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()"
     )
-    message = refused(plan_with(tmp_path, command=["{python}", "-c", code, "{port}"], ready_timeout_s=0.8), tmp_path)
+    message = refused(plan_with(tmp_path, command=["{python}", "-c", code, "{port}"], ready_timeout_s=5), tmp_path)
     assert "/health gave status 503" in message
 
 
@@ -135,7 +138,7 @@ def test_a_program_that_ends_later_is_a_failure_with_its_last_lines(tmp_path: Pa
     with start(plan_with(tmp_path), tmp_path) as started:
         process = psutil.Process(started.service.pid)
         process.kill()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while started.failure() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert started.failure() == "the service ended by signal 9"
@@ -160,6 +163,25 @@ def test_a_digest_tells_builds_apart_and_runs_not(tmp_path: Path) -> None:
     assert digest("1.0") == before
     (source / "part.py").write_text("2")
     assert digest("1.0") != before
+    (source / "part.py").write_text("1")
+    assert digest("1.0") == before
+    (source / "below").mkdir()
+    (source / "part.py").rename(source / "below" / "part.py")
+    assert digest("1.0") != before, "it was moved"
+
+
+def test_the_parts_of_a_service_are_named(tmp_path: Path) -> None:
+    plan = plan_with(tmp_path, command=["{python}", "service/serve.py", "{port}"], env={"BUILD": "{version}"})
+    (plan.folder / "service" / "below").mkdir(parents=True)
+    for name in ("serve.py", "below/part.py"):
+        (plan.folder / "service" / name).write_text("1")
+    (plan.folder / "service" / "gone.py").symlink_to("nowhere")
+    parts = LocalEnvironment(plan, "KEY", Placement()).service_parts("1.0", plan.scenarios[0])
+    assert parts["word 1 of the command"] == "service/serve.py"
+    assert parts["variable BUILD"] == "1.0"
+    files = [name for name in parts if name.startswith("file ")]
+    assert sorted(files) == ["file service/below/part.py", "file service/serve.py"]
+    assert len([name for name in parts if name.startswith("program ")]) == 1
 
 
 def test_the_identity_is_the_machines_and_never_a_versions(tmp_path: Path) -> None:

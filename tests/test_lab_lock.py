@@ -4,6 +4,8 @@ import logging
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,12 @@ def test_a_second_campaign_is_told_who_measures(tmp_path: Path) -> None:
         pass
 
 
+def until(condition: Callable[[], bool]) -> bool:
+    while not condition():
+        time.sleep(0.01)
+    return True
+
+
 def test_a_second_campaign_waits_for_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     order = []
     holding, release = threading.Event(), threading.Event()
@@ -34,13 +42,19 @@ def test_a_second_campaign_waits_for_the_first(tmp_path: Path, caplog: pytest.Lo
     thread = threading.Thread(target=first)
     thread.start()
     holding.wait()
-    threading.Timer(0.3, release.set).start()
+    waiting = threading.Thread(target=lambda: until(lambda: bool(caplog.records)) and release.set())
+    waiting.start()
     with caplog.at_level(logging.WARNING), one_campaign_at_a_time("1.0__1.2", folder=tmp_path):
         order.append("second")
     thread.join()
+    waiting.join()
     assert order == ["first", "second"]
     assert [record.message for record in caplog.records] == [
-        next(record.message for record in caplog.records if "Waiting for the campaign of 1.0__1.1" in record.message)
+        next(
+            record.message
+            for record in caplog.records
+            if record.message.startswith("Waiting, up to ") and "for the campaign of 1.0__1.1" in record.message
+        )
     ]
 
 

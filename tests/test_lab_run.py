@@ -3,9 +3,9 @@
 import csv
 import gzip
 import json
-import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,14 @@ def measure(tmp_path: Path, body: str) -> RunRecord:
 
 
 def private_folders() -> set[Path]:
-    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("perf_pipeline-replay-*"))
+    return set(Path(tempfile.gettempdir()).glob("perf_pipeline-replay-*"))
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another lab on this machine has private folders too."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
 
 def test_a_run_directory_says_all_about_the_run(tmp_path: Path) -> None:
@@ -161,7 +168,7 @@ def test_a_service_that_dies_in_the_hold_makes_a_failed_run(tmp_path: Path) -> N
     # What the service last printed follows where it printed something, such as a scrape that was cut off.
     assert str(record.failure).partition("; its last lines")[0] == "the service ended by signal 9"
     assert record.k6_exit_code == -signal.SIGTERM
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -194,17 +201,50 @@ def test_a_user_without_a_token_is_an_error_and_leaves_nothing(tmp_path: Path) -
     assert private_folders() == before
 
 
-def test_a_service_that_does_not_accept_the_tokens_is_an_error_and_no_run(tmp_path: Path) -> None:
+def service_answering(tmp_path: Path, status: str) -> Plan:
+    """A service whose answer to what was captured is this expression; it writes down what it was asked."""
     plan = small_plan(tmp_path / "plan")
     text = (plan.folder / "serve.py").read_text()
-    refusing = text.replace("send_response(200)", "send_response(200 if self.path in ('/health', '/metrics') else 401)")
-    (plan.folder / "serve.py").write_text(refusing)
+    answer = f"send_response(200 if self.path in ('/health', '/metrics') else {status})"
+    noted = f"open({str(tmp_path / 'asked')!r}, 'a').write(self.path + '\\n'); "
+    text = text.replace("Handler.answered += 1", f"{noted}Handler.answered += 1").replace("send_response(200)", answer)
+    (plan.folder / "serve.py").write_text(text)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("401", r"plan.yaml: tokens: the service answers 401 to /b/\d+.*401 \(20 of 20\)\n    -> tokens.issuer"),
+        ("302", r"plan.yaml: tokens: the service answers 302 to /b/\d+.*sends to a login.*302 \(20 of 20\)\n"),
+        (
+            "500",
+            r"plan.yaml: environment.service: the service answers 500 to .*500 \(20 of 20\)\n    -> give it the data",
+        ),
+        (
+            "[204, 404][self.answered % 2]",
+            r"answers to different requests: (204|404) \(10 of 20\), (204|404) \(10 of 20\)",
+        ),
+        ("[404, 404, 200][self.answered % 3]", r"404 \(1[34] of 20\), 200 \([67] of 20\)"),
+    ],
+)
+def test_a_service_that_does_not_answer_as_when_it_was_captured_is_an_error_and_no_run(
+    tmp_path: Path, status: str, message: str
+) -> None:
+    plan = service_answering(tmp_path, status)
     (tmp_path / "run").mkdir()
-    with pytest.raises(
-        InputError, match=r"plan.yaml: tokens: the service answers 401 to /b/\d+.*\n    -> tokens.issuer"
-    ):
+    with pytest.raises(InputError, match=message):
         run_once(campaign(tmp_path, WRITE, plan), PLANNED, tmp_path / "run")
     assert not (tmp_path / "run/run.json").exists()
+    asked = [path for path in (tmp_path / "asked").read_text().splitlines() if path.startswith("/b/")]
+    assert len(asked) == len(set(asked)) == 20
+
+
+@pytest.mark.parametrize("status", ["304", "[200, 500, 200][self.answered % 3]"])
+def test_a_service_that_answers_most_requests_as_before_is_measured(tmp_path: Path, status: str) -> None:
+    (tmp_path / "run").mkdir()
+    plan = service_answering(tmp_path, status)
+    assert run_once(campaign(tmp_path, WRITE, plan), PLANNED, tmp_path / "run").status == "complete"
 
 
 def test_requests_of_nobody_need_no_token(tmp_path: Path) -> None:

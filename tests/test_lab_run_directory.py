@@ -88,3 +88,14 @@ def test_a_hold_that_ends_before_it_starts_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", hold={"start": 10.0, "end": 10.0})
     with pytest.raises(InputError, match="end must be after start"):
         read_record(run)
+
+
+def test_a_folder_of_several_comparisons_is_one_problem(tmp_path: Path) -> None:
+    for comparison in ("1__2", "1__3"):
+        for repeat in (1, 2):
+            make_run(tmp_path / comparison / f"r{repeat}", run_id=f"1-browse-r{repeat:02d}", comparison=comparison)
+    with pytest.raises(InputError) as caught:
+        find_runs(tmp_path)
+    (problem,) = caught.value.problems
+    assert "several comparisons (1__2, 1__3)" in problem.what and "folder of one comparison" in problem.remedy
+    assert len(find_runs(tmp_path / "1__2")) == 2

@@ -17,7 +17,7 @@ from perf_pipeline.metrics.foreign.prometheus import api_batches
 from perf_pipeline.metrics.histogram import WindowedHistogram
 from perf_pipeline.metrics.measured_run import Measurement, measure_run
 from perf_pipeline.metrics.series import find_series_file, read_histogram, read_series
-from perf_pipeline.plan import HistogramSource
+from perf_pipeline.plan_metrics import HistogramSource
 from tests.recorded_runs import HOLD_START, write_run
 
 RECORDED = Path(__file__).parent / "fixtures" / "foreign" / "prometheus" / "series.json.gz"

@@ -98,7 +98,9 @@ def test_seconds_with_requests_and_the_end_of_the_load_count_failures_and_other_
     assert read(write(tmp_path, in_seconds)).load_end_s == (START + 2.75, START + 3.75)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     st.lists(requests, min_size=1, max_size=60),
     st.integers(0, 5),
@@ -221,7 +223,9 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     assert "system tag" in text
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_gzip_file_that_was_cut_anywhere_is_a_problem_with_the_rows_that_can_be_read(tmp_path, data) -> None:
     rng = random.Random(3)

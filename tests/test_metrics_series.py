@@ -27,7 +27,7 @@ from perf_pipeline.metrics.series import (
     scrape_density,
     throttled_share,
 )
-from perf_pipeline.plan import GaugeSource, HistogramSource
+from perf_pipeline.plan_metrics import GaugeSource, HistogramSource
 from tests.recorded_runs import histogram_samples, series_csv
 
 HOLD = Hold(start=1000.0, end=1010.0)
@@ -82,7 +82,9 @@ def test_only_requests_between_scrapes_of_the_hold_count(tmp_path: Path) -> None
     assert list(histogram.counts.sum(axis=1)) == [0, *[1] * 9]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     st.lists(st.lists(st.floats(0.0002, 0.5), max_size=12), min_size=3, max_size=9),
     st.lists(st.sampled_from(["a", "b"]), min_size=12, max_size=12),
@@ -352,7 +354,9 @@ def test_what_is_no_series_file_is_a_problem(tmp_path: Path, name: str, content:
     assert str(path) in str(raised.value)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_gzip_file_that_was_cut_anywhere_is_a_problem(tmp_path: Path, data: st.DataObject) -> None:
     whole = gzip.compress(series_csv(one_request_a_second()))

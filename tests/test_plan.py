@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.plan import _NOT_OF_A_RUN, Plan, check_versions, comparison_key, load_plan, split_comparison_key
+from perf_pipeline.plan_rules import plan_rules
 
 MINIMAL = """\
 name: shop
@@ -68,12 +69,35 @@ def test_three_errors_come_at_once_each_with_line_and_path(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"baseline": "9.9"}, "baseline 9.9 is not among versions: 1.0.0, 1.1.0"),
-        ({"scenarios": [{"name": "a", "rate_per_s": 1}] * 2}, "scenario names stand twice: a"),
-        ({"scenarios": [{"name": "a", "rate_per_s": 1, "routes": ["/x"]}]}, "routes not in capture.routes: /x"),
+        ({"baseline": "9.9"}, "baseline: 9.9 is not among versions: 1.0.0, 1.1.0"),
+        ({"candidate": "1.0.0"}, "candidate: 1.0.0 is also the baseline"),
+        ({"versions": ["1.0.0", "1.1.0", "a__b"]}, "versions[2]: a__b cannot be part of a comparison key"),
+        ({"versions": ["1.0.0", "1.1.0", "1.0.0"]}, "versions[2]: 1.0.0 stands twice"),
+        ({"versions": ["1.0.0", 1.1, "1.1.0"]}, "versions[1]: input should be a valid string (it is 1.1)"),
+        (
+            {"scenarios": [{"name": "a", "rate_per_s": 1}, {"name": "a", "rate_per_s": 2}]},
+            "a is the name of two scenarios",
+        ),
+        (
+            {"scenarios": [{"name": "a", "rate_per_s": 1, "routes": ["/products", "/x"]}]},
+            "scenarios[0].routes[1]: /x is not in capture.routes",
+        ),
+        (
+            {"workload": {"hours": ["2026-13-45-99:00"]}},
+            "workload.hours[0]: 2026-13-45-99:00 is no hour of the calendar",
+        ),
+        (
+            {"load": {"warmup_s": 2, "hold_s": 3600}},
+            "tokens.ttl_s: tokens live for 3600 s, and a run takes up to 3667 s",
+        ),
+        ({"environment": {"service": {"command": ["serve"]}}}, "environment.service.command: is told no port"),
+        (
+            {"environment": {"service": {"command": ["serve", "{port}"], "env": {"UP": "{upstream_url}"}}}},
+            "environment.service.env.UP: names {upstream_url}, and there is no upstream",
+        ),
         ({"capture": {"topic": "t", "routes": ["products"]}}, "is not a route template"),
         ({"capture": {"topic": "t", "routes": ["/"], "deny": ["("]}}, "is not a regular expression"),
-        ({"environment": {"service": {"command": ["{prot}"]}}}, "unknown placeholder {prot}"),
+        ({"environment": {"service": {"command": ["{prot}", "{port}"]}}}, "unknown placeholder {prot}"),
         ({"metrics": {"service_p99": "service_latency"}}, "service_latency, which has no source"),
         ({"metrics": {"upstream_latency": {"histogram": "x", "process": "upstream"}}}, "needs environment.upstream"),
         ({"workload": {"hours": ["2026-11-30 04:00"]}}, "should match pattern"),
@@ -84,6 +108,46 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 ) -> None:
     (problem,) = problems(tmp_path, changed(**sections))
     assert message in problem
+
+
+def test_every_error_comes_at_once_in_the_order_of_the_lines_with_a_remedy(tmp_path: Path) -> None:
+    """Also what fields must agree on, where others of them are wrong."""
+    text = MINIMAL.replace('versions: ["1.0.0", "1.1.0"]', "versions: [1.0, 1.1]").replace('"1.1.0"', "newest")
+    text = text.replace("rate_per_s: 100", "rate_per_s: 0, routes: [/other]").replace("hold_s: 5", "hold_s: 2")
+    text = text.replace("metrics: {}", "metrics: {upstream_latency: {histogram: x}, surprise: 1}")
+    with pytest.raises(InputError) as caught:
+        load_plan(write(tmp_path, text))
+    found = [problem.where.partition("plan.yaml:")[2] for problem in caught.value.problems]
+    assert found == [
+        "3: versions[0]", "3: versions[1]", "4: baseline", "5: candidate", "14: scenarios[0].routes[0]",
+        "14: scenarios[0].rate_per_s", "15: load.hold_s", "17: metrics.upstream_latency", "17: metrics.surprise",
+    ]  # fmt: skip
+    assert all(problem.remedy for problem in caught.value.problems)
+    assert caught.value.problems[0].remedy in ('quote it: "1.0"', 'quote it: "1.1"')
+
+
+def test_files_that_a_plan_names_are_looked_for_when_asked(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace("topic: shop", "topic: shop\n  log: access.log"))
+    load_plan(path)
+    with pytest.raises(InputError, match=r"plan\.yaml:8: capture\.log: .*access\.log is no file"):
+        load_plan(path, with_files=True)
+    (tmp_path / "access.log").write_text("{}")
+    load_plan(path, with_files=True)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from([*Plan.model_fields, "routes", "hours", "env", "command", "name"]), inner)
+        ),
+        max_leaves=15,
+    )
+)
+def test_any_data_is_looked_through(data: object) -> None:
+    for finding in plan_rules(data if isinstance(data, dict) else {"scenarios": data, "load": data, "versions": data}):
+        assert finding.path and finding.what and finding.remedy
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -97,17 +161,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_hash_covers_what_a_run_depends_on_and_nothing_else(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, MINIMAL))
     not_of_a_run = {
-        "policy": "v2.18", "baseline": "1.1.0", "candidate": "1.0.0", "name": "other", "service": "other words",
+        "policy": "v2.18", "name": "other", "service": "other words",
         "versions": ["1.0.0", "1.1.0", "2.0.0"], "workload": {"hours": ["2026-11-30-05:00"]},
         "capture": {"topic": "other", "routes": ["/products"]}, "schedule": {"repeats": 6, "seed": 1},
         "environment": {"service": {"command": ["{python}", "serve.py", "--port", "{port}"], "ready_timeout_s": 60}},
     }  # fmt: skip
+    swapped = load_plan(write(tmp_path, changed(baseline="1.1.0", candidate="1.0.0")))
+    assert swapped.hash == plan.hash
     for name, section in not_of_a_run.items():
         assert load_plan(write(tmp_path, changed(**{name: section}))).hash == plan.hash, name
     of_a_run = {
         "load": {"warmup_s": 2, "hold_s": 6}, "schedule": {"repeats": 5, "seed": 2},
         "tokens": {"issuer": "other", "audience": "shop"}, "scenarios": [{"name": "browse", "rate_per_s": 101}],
-        "environment": {"service": {"command": ["{python}", "serve.py"]}},
+        "environment": {"service": {"command": ["{python}", "other.py", "{port}"]}},
         "metrics": {"service_memory": {"gauge": "memory"}},
     }  # fmt: skip
     for name, section in of_a_run.items():

@@ -3,10 +3,11 @@
 import logging
 import os
 import pty
+from pathlib import Path
 
 import pytest
 
-from perf_pipeline.progress import TERMINAL_VARIABLE, track
+from perf_pipeline.progress import TERMINAL_VARIABLE, told_to_the_user, track
 
 
 def test_a_log_gets_a_line_an_item(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,3 +35,10 @@ def _everything_on(controller: int) -> str:
         except OSError:  # how Linux says that the other end was closed
             pass
     return b"".join(pieces).decode()
+
+
+def test_what_is_logged_reaches_a_file_that_the_command_line_was_given(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file, told_to_the_user({TERMINAL_VARIABLE: str(file.fileno())}):
+        logging.getLogger("perf_pipeline.anything").info("Measuring: %d of %d", 1, 20)
+    logging.getLogger("perf_pipeline.anything").info("later")
+    assert (tmp_path / "log").read_text() == "Measuring: 1 of 20\n"

@@ -63,7 +63,9 @@ users = st.sampled_from(["u1", "u2", "", None])
 rows = st.lists(st.tuples(uris, users, st.sampled_from(["/a", "/b/{id}"]), st.sampled_from(["gzip", "", None, "br"])))
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(rows=rows.filter(bool), seed=st.integers(0, 99))
 def test_k6_reads_back_what_was_captured(
     rows: list, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,9 @@ def plan_of(folder: Path, scenarios: int, repeats: int, seed: int) -> Plan:
     return small_plan(folder, scenarios=named, schedule={"repeats": repeats, "seed": seed})
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(scenarios=st.integers(1, 4), repeats=st.integers(2, 9), seed=st.integers(0, 1000))
 def test_blocks_are_complete_and_neither_version_is_favoured(
     tmp_path: Path, scenarios: int, repeats: int, seed: int

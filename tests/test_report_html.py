@@ -138,9 +138,9 @@ def test_anchors_are_stable_and_differ_where_names_differ() -> None:
 
 def test_a_large_campaign_fits_into_two_megabytes_and_a_blink() -> None:
     found = many_scenarios()
-    started = time.perf_counter()
+    started = time.thread_time()
     text = html.render(found, CONTEXT)
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
     assert len(text.encode()) <= 2_000_000
     page = read_html(text)
     opened = [item for item in page.all("details") if "verdict" in item.classes() and "open" in item.attributes]

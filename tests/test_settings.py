@@ -26,6 +26,7 @@ def test_each_place_can_be_named(tmp_path: Path) -> None:
     assert settings.plan == Path.cwd() / "mine.yaml"
     assert (settings.store, settings.warehouse) == ("/data/objects", Path("/data/w.duckdb"))
     assert settings.token_key_file == Path("/keys/k.pem")
+    assert read_settings({"DAGSTER_HOME": "/state"}).dagster_home == Path("/state")
 
 
 def test_every_variable_is_in_the_example_file() -> None:

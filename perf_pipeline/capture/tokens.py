@@ -192,6 +192,8 @@ def ensure_signing_key(path: Path) -> bool:
     try:
         generate_signing_key(path)
     except FileExistsError:
+        if not path.is_file():  # its folder is a file, or it is a folder
+            raise
         return False
     return True
 

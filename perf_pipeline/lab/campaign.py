@@ -57,6 +57,7 @@ def run_campaign(
     workload: Workload,
     tokens: TokenSource | Mapping[str, str],
     public_key: str,
+    fresh: bool = False,
     settled: Settled | None = None,
 ) -> CampaignReport:
     """Measure the runs of a comparison that are missing below `runs/<comparison>/`, and store their order beside them.
@@ -64,9 +65,10 @@ def run_campaign(
     `tokens` holds a token for every user of the workload, or is called before each run with the users that it needs and
     the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with.
     `settled` answers the looks that the plan schedules: what it said once is kept beside the runs and never asked
-    again, so that a campaign that goes on takes the same decisions. Works in any thread; in the main thread SIGTERM
-    ends it in order. Raises InputError when the plan cannot be run as it stands, when runs are there that must not be
-    mixed with new ones, and after three runs in a row that failed.
+    again, so that a campaign that goes on takes the same decisions. `fresh` removes the runs that are there, once each
+    version has been seen to start. Works in any thread; in the main thread SIGTERM ends it in order. Raises InputError
+    when the plan cannot be run as it stands, when runs are there that must not be mixed with new ones, and after three
+    runs in a row that failed.
     """
     began_s = time.monotonic()
     check_versions(plan, baseline, candidate)
@@ -81,7 +83,10 @@ def run_campaign(
         )
         schedule = schedule_runs(plan, baseline, candidate)
         builds = {(run.version, run.scenario): _build(campaign, run) for run in schedule}
-        found = _found_runs(store, campaign, schedule, builds)
+        if fresh and store.keys(_prefix(comparison)):
+            _check_that_services_start(store, campaign, schedule)
+            store.delete(_prefix(comparison))
+        found = _found_runs(store, campaign, schedule)
         _store_schedule(store, campaign, schedule)
         measured: dict[str, RunRecord] = {}
         done: set[str] = set()
@@ -119,21 +124,38 @@ def _check_scenarios(plan: Plan, workload: Workload) -> None:
         raise InputError(problems)
 
 
-def _build(campaign: Campaign, planned: PlannedRun) -> str:
-    """Digest of the service that a run would measure now."""
-    return campaign.environment.service_digest(planned.version, campaign.plan.scenario(planned.scenario))
+def _check_that_services_start(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun]) -> None:
+    """Start each version once in each scenario. Raises InputError where one does not become ready."""
+    for version, scenario in dict.fromkeys((run.version, run.scenario) for run in schedule):
+        with (
+            working_folder(store, "start") as logs,
+            campaign.environment.started(version, campaign.plan.scenario(scenario), logs),
+        ):
+            pass
+
+
+def _build(campaign: Campaign, planned: PlannedRun) -> Mapping[str, str]:
+    """Parts of the service that a run would measure now."""
+    return campaign.environment.service_parts(planned.version, campaign.plan.scenario(planned.scenario))
 
 
 def _measure(
-    store: ObjectStore, campaign: Campaign, missing: list[PlannedRun], builds: Mapping[tuple[str, str], str]
+    store: ObjectStore,
+    campaign: Campaign,
+    missing: list[PlannedRun],
+    builds: Mapping[tuple[str, str], Mapping[str, str]],
 ) -> dict[str, RunRecord]:
     """Measure runs one after the other, each into the store as soon as it is there."""
     measured: dict[str, RunRecord] = {}
     in_a_row = 0
     for planned in track(missing, len(missing), "Measuring", label=lambda planned: planned.run_id):
-        if _build(campaign, planned) != builds[planned.version, planned.scenario]:
-            what = f"the service {planned.version} was changed while it was being measured"
-            remedy = f"remove {store.uri(_prefix(campaign.comparison))} and measure again, without touching it"
+        if (now := _build(campaign, planned)) != (then := builds[planned.version, planned.scenario]):
+            changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+            what = f"the service {planned.version} was changed while it was being measured: {', '.join(changed)}"
+            remedy = (
+                "measure again with --fresh, without touching it; where the service writes that file itself, have it "
+                "write into another folder than that of its source"
+            )
             raise InputError(Problem(f"comparison {campaign.comparison}", what, remedy))
         with working_folder(store, "run") as folder:
             record = run_once(campaign, planned, folder)
@@ -160,12 +182,16 @@ def _look(store: ObjectStore, comparison: str, look: int, settled: Settled) -> s
     return set(said[str(look)])
 
 
-def _found_runs(
-    store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun], builds: Mapping[tuple[str, str], str]
-) -> dict[str, RunRecord]:
+def _found_runs(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun]) -> dict[str, RunRecord]:
     """The runs that are there. Raises InputError naming, once, what differs from what is to be measured."""
     prefix = _prefix(campaign.comparison)
     planned = {run.run_id: run for run in schedule}
+    digests = {
+        (run.version, run.scenario): campaign.environment.service_digest(
+            run.version, campaign.plan.scenario(run.scenario)
+        )
+        for run in schedule
+    }
     found: dict[str, RunRecord] = {}
     problems: list[Problem] = []
     differing: dict[str, list[str]] = {}
@@ -184,7 +210,7 @@ def _found_runs(
         if record.workload != campaign.workload.hash:
             what = f"the workload is {campaign.workload.hash} now and was {record.workload}"
             differing.setdefault(what, []).append(record.run_id)
-        if run is not None and record.service_digest != builds[run.version, run.scenario]:
+        if run is not None and record.service_digest != digests[run.version, run.scenario]:
             what = f"the service {record.version} is another now: its command, variables, program or source files"
             differing.setdefault(what, []).append(record.run_id)
         if run is None and record.plan == campaign.plan.hash and record.workload == campaign.workload.hash:

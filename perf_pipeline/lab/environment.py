@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perf_pipeline.plan import Process, ScenarioSection
+from perf_pipeline.plan import ScenarioSection
+from perf_pipeline.plan_metrics import Process
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,11 @@ class Environment(Protocol):
     def identity(self) -> dict[str, str]:
         """What must be equal for runs to be comparable: machine, system, CPUs, upstream; nothing of a version."""
 
+    def service_parts(self, version: str, scenario: ScenarioSection) -> Mapping[str, str]:
+        """What the service of a version is made of: what each part holds, or its hash, by the part's name."""
+
     def service_digest(self, version: str, scenario: ScenarioSection) -> str:
-        """What the service of a version is made of, as a hash: equal for all its runs, or it was changed in between."""
+        """The same as one hash: equal for all its runs, or it was changed in between."""
 
     def started(self, version: str, scenario: ScenarioSection, logs: Path) -> AbstractContextManager[Started]:
         """A fresh environment, ready to be loaded; taken down when the block is left.

@@ -7,7 +7,9 @@ A program sees the environment variables of its plan section, those of `_KEPT_VA
 that started the lab happens to hold is not part of a measurement, and the key that signs tokens is nobody else's.
 """
 
+import contextlib
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -27,7 +29,8 @@ from perf_pipeline.lab.interruption import raise_if_abandoned
 from perf_pipeline.lab.machine import machine_identity
 from perf_pipeline.lab.placement import Cpus, Placement, divide_cpus, usable_cores
 from perf_pipeline.lab.programs import Program, Programs, programs
-from perf_pipeline.plan import Plan, Process, ProcessSection, ScenarioSection
+from perf_pipeline.plan import Plan, ProcessSection, ScenarioSection
+from perf_pipeline.plan_metrics import Process
 
 HOST = "127.0.0.1"
 _PROBE_EVERY_S = 0.03
@@ -48,16 +51,20 @@ class LocalEnvironment:
     def identity(self) -> dict[str, str]:
         """Machine, system, CPU sets and a digest of the upstream."""
         upstream = self._plan.environment.upstream
-        digest = {"upstream": _digest(upstream, self._plan.folder, "", {})} if upstream else {}
+        digest = {"upstream": _digest(_parts(upstream, self._plan.folder, "", {}))} if upstream else {}
         return machine_identity() | {"cpus": str(self.placement)} | digest
 
-    def service_digest(self, version: str, scenario: ScenarioSection) -> str:
-        """Hash of the service's command and variables (placeholders of the run left open), program and source files.
+    def service_parts(self, version: str, scenario: ScenarioSection) -> Mapping[str, str]:
+        """The service's command and variables (placeholders of the run left open), program and source files.
 
         Source files are those that a word of the command names below the plan's folder, each with all files of its own
         folder, unless that is the plan's, where much else may lie.
         """
-        return _digest(self._plan.environment.service, self._plan.folder, version, scenario.env)
+        return _parts(self._plan.environment.service, self._plan.folder, version, scenario.env)
+
+    def service_digest(self, version: str, scenario: ScenarioSection) -> str:
+        """Hash of these parts (16 hex digits)."""
+        return _digest(self.service_parts(version, scenario))
 
     @contextmanager
     def started(self, version: str, scenario: ScenarioSection, logs: Path) -> "Iterator[StartedLocally]":
@@ -209,23 +216,29 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text)
 
 
-def _digest(section: ProcessSection, folder: Path, version: str, scenario_env: Mapping[str, str]) -> str:
-    """Hash of a program: its command and variables, the program file, and its source files (16 hex digits)."""
-    digest = hashlib.sha256()
+def _parts(section: ProcessSection, folder: Path, version: str, scenario_env: Mapping[str, str]) -> dict[str, str]:
+    """What a program is made of, by name: words of its command, variables, hashes of the program and source files."""
     known = {"version": version}
-    for text in section.command:
-        digest.update(b"\0word " + _fill(text, known).encode())
-    for name, text in sorted({**section.env, **scenario_env}.items()):
-        digest.update(f"\0env {name}={_fill(text, known)}".encode())
+    parts = {f"word {number} of the command": _fill(text, known) for number, text in enumerate(section.command)}
+    parts |= {f"variable {name}": _fill(text, known) for name, text in {**section.env, **scenario_env}.items()}
     places = {"version": version, "plan_dir": str(folder), "python": sys.executable}
     words = [_fill(text, places) for text in section.command]
-    program = shutil.which(words[0], path=os.environ.get("PATH"))
-    files = {Path(program)} if program else set()
+    files: dict[str, Path] = {}
+    if program := shutil.which(words[0], path=os.environ.get("PATH")):
+        files[f"program {Path(program).name}"] = Path(program)
+    root = folder.resolve()
     for word in words:
         path = (folder / word).resolve()
-        if path.is_file() and path.is_relative_to(folder.resolve()):
-            beside = path.parent.rglob("*") if path.parent != folder.resolve() else [path]
-            files.update(found for found in beside if found.is_file() and "__pycache__" not in found.parts)
-    for name, content in sorted((file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files):
-        digest.update(f"\0file {name} {content}".encode())
-    return digest.hexdigest()[:16]
+        if path.is_file() and path.is_relative_to(root):
+            beside = path.parent.rglob("*") if path.parent != root else [path]
+            files |= {f"file {found.relative_to(root).as_posix()}": found
+                      for found in beside if found.is_file() and "__pycache__" not in found.parts}  # fmt: skip
+    for name, path in files.items():
+        with contextlib.suppress(FileNotFoundError):  # gone since it was listed: no part of it
+            parts[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return parts
+
+
+def _digest(parts: Mapping[str, str]) -> str:
+    """Hash of a program's parts, whatever their order (16 hex digits)."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

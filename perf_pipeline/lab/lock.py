@@ -58,7 +58,9 @@ def _acquire(descriptor: int, path: Path, patience_s: float) -> None:
                 remedy = "wait until it has ended, or stop it; two at once would measure each other"
                 raise InputError(Problem("lab", f"this machine is measuring: {holder}", remedy)) from error
             if holder != said:
-                _log.warning("Waiting for %s: two at once would measure each other", holder)
+                _log.warning(
+                    "Waiting, up to %.0f min, for %s: two at once would measure each other", patience_s / 60, holder
+                )
                 said = holder
         raise_if_abandoned()
         time.sleep(_ASK_EVERY_S)

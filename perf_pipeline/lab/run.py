@@ -8,6 +8,7 @@ becomes ready, no k6) raises InputError, and a run that was interrupted leaves n
 import gzip
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ from perf_pipeline.replay.workload import Workload
 K6_MARGIN_S = 60.0
 """Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
 _POLL_S = 0.02
+_SENT_BEFORE = 20
+"""Requests that are sent one after the other before the load."""
 
 TokenSource: TypeAlias = Callable[[Sequence[str], float], Mapping[str, str]]
 """Gives users tokens that outlive a unix time; called before each run, so that none lives longer than it must."""
@@ -66,7 +69,7 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
         tokens = _tokens(campaign, sent, _longest_s(plan))
         graphql = plan.metrics.graphql_error_rate is not None
         files = write_replay(private, captured, order, tokens, started.service.url, scenario, plan.load, graphql)
-        _check_that_tokens_are_accepted(started.service.url, sent, tokens, plan)
+        _check_that_requests_are_answered(started.service.url, sent, tokens, plan)
         with collecting(scrapes) as collectors:
             collectors.watch(started.service)
             if started.upstream:
@@ -173,29 +176,45 @@ def _tokens(campaign: Campaign, sent: pa.Table, for_s: float) -> Mapping[str, st
     return campaign.tokens(users, time.time() + for_s)
 
 
-def _check_that_tokens_are_accepted(url: str, sent: pa.Table, tokens: Mapping[str, str], plan: Plan) -> None:
-    """Send one request of the run before the load. Raises InputError when the service refuses its token.
+def _check_that_requests_are_answered(url: str, sent: pa.Table, tokens: Mapping[str, str], plan: Plan) -> None:
+    """Send some different requests of the run before the load.
 
-    Else both versions would refuse everything, and be found to be equally fast at it.
+    Each was answered with 200 or 304 when it was captured. Raises InputError, naming what came now, unless most are
+    again: else both versions would refuse everything, and be found to be equally fast at it.
     """
-    row = next((row for row in sent.select(["uri", "user"]).slice(0, 1000).to_pylist() if row["user"]), None)
-    if row is None:
-        return
-    headers = {"Authorization": f"Bearer {tokens[row['user']]}", "X-Load-Test": "perf_pipeline"}
+    rows = {row["uri"]: row for row in sent.select(["uri", "user"]).slice(0, 1000).to_pylist()}
+    answers: list[tuple[int, str]] = []
+    deadline = time.monotonic() + plan.load.request_timeout_s
     with requests.Session() as session:
         session.trust_env = False
-        try:
-            answer = session.get(url + row["uri"], headers=headers, timeout=plan.load.request_timeout_s, stream=True,
-                                 allow_redirects=False)  # fmt: skip
-        except requests.RequestException:
-            # Whatever is wrong, the run will tell.
-            return
-    if answer.status_code in (401, 403):
-        what = (
-            f"the service answers {answer.status_code} to {row['uri']}, so it does not accept the tokens of the replay"
-        )
+        for uri, row in list(rows.items())[:_SENT_BEFORE]:
+            raise_if_abandoned()
+            headers = {"X-Load-Test": "perf_pipeline"}
+            if row["user"]:
+                headers["Authorization"] = f"Bearer {tokens[row['user']]}"
+            try:
+                with session.get(url + uri, headers=headers, timeout=plan.load.request_timeout_s, stream=True,
+                                 allow_redirects=False) as answer:  # fmt: skip
+                    answers.append((answer.status_code, uri))
+            except requests.RequestException:
+                # Whatever is wrong, the run will tell.
+                break
+            session.cookies.clear()
+            if time.monotonic() > deadline:
+                break
+    others = [(status, uri) for status, uri in answers if status not in (200, 304)]
+    if 2 * len(others) < max(1, len(answers)):
+        return
+    counts = Counter(status for status, _ in answers)
+    seen = ", ".join(f"{status} ({count} of {len(answers)})" for status, count in counts.most_common())
+    first_status, first_uri = others[0]
+    what = f"the service answers {first_status} to {first_uri}, which was answered with 200 or 304 when it was captured"
+    if first_status in (401, 403) or 300 <= first_status < 400:
+        where, what = "tokens", f"{what}: it does not accept the tokens of the replay, or sends to a login"
         remedy = "tokens.issuer, tokens.audience and the key that the service verifies with have to agree"
-        raise InputError(Problem(f"{plan.path}: tokens", what, remedy))
+    else:
+        where, remedy = "environment.service", "give it the data and settings that it had when these were captured"
+    raise InputError(Problem(f"{plan.path}: {where}", f"{what}; answers to different requests: {seen}", remedy))
 
 
 def _compress(csv: Path) -> None:

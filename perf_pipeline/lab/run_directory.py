@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.half_written import is_partial
-from perf_pipeline.plan import MetricsSection
+from perf_pipeline.plan_metrics import MetricsSection
 
 RECORD_NAME = "run.json"
 _MOST = 1_000_000
@@ -140,20 +140,26 @@ def find_runs(folder: Path, read_otherwise: Collection[Path] = ()) -> list[Path]
     runs = sorted(path.parent for path in _whole(folder, RECORD_NAME))
     strays = sorted({path.parent for path in _whole(folder, "k6.csv*") if path not in read_otherwise} - set(runs))
     problems = [Problem(str(run), "has k6 output but no run.json", _REMEDY) for run in strays]
-    seen: dict[str, Path] = {}
+    seen: dict[str, tuple[Path, RunRecord]] = {}
+    comparisons: set[str] = set()
     for run in runs:
         try:
-            run_id = read_record(run).run_id
+            record = read_record(run)
         except InputError as error:
             problems.extend(error.problems)
             continue
-        if run_id in seen:
-            problems.append(
-                Problem(
-                    str(run), f"has the run_id {run_id} of {seen[run_id]}", "give each run its own id, or remove one"
-                )
-            )
-        seen[run_id] = run
+        if record.run_id in seen:
+            other, other_record = seen[record.run_id]
+            shared = {record.comparison, other_record.comparison} - {None}
+            if len(shared) > 1:
+                comparisons |= {name for name in shared if name}
+                continue
+            what = f"has the run_id {record.run_id} of {other}"
+            problems.append(Problem(str(run), what, "give each run its own id, or remove one"))
+        seen[record.run_id] = run, record
+    if comparisons:
+        what = f"holds runs of several comparisons ({', '.join(sorted(comparisons))}) under the same ids"
+        problems.append(Problem(str(folder), what, "name the folder of one comparison"))
     if not runs and not problems and not read_otherwise:
         problems.append(Problem(str(folder), "holds no run directory", _REMEDY))
     if problems:

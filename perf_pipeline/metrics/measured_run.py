@@ -36,7 +36,7 @@ from perf_pipeline.metrics.series import (
     scrape_density,
     throttled_share,
 )
-from perf_pipeline.plan import GaugeSource, HistogramSource
+from perf_pipeline.plan_metrics import GaugeSource, HistogramSource
 
 LONG_HOLD_S = 120
 """From this length on a hold is cut into sub-windows of 10 s, and of 1 s below it."""

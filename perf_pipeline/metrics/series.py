@@ -33,7 +33,7 @@ from perf_pipeline.metrics.histogram import (
     cumulative_edges_ms,
 )
 from perf_pipeline.metrics.recorded_csv import MEASURE_AGAIN, cut_off, find_recorded, read_header
-from perf_pipeline.plan import GaugeSource, HistogramSource
+from perf_pipeline.plan_metrics import GaugeSource, HistogramSource
 
 FILE_NAMES = ("series.csv", "series.csv.gz", "series.parquet", "series.json", "series.json.gz")
 CFS_PERIODS = "container_cpu_cfs_periods_total"

@@ -106,7 +106,8 @@ class _TerminalReport:
         yield from bulleted(f"Gate 1, {overview.runs_sentence(judgement)}", _runs(judgement))
         if self.context.reproduce:
             yield Text()
-            yield Text.assemble(("Do it again: ", "dim"), self.context.reproduce)
+            # One line however long, so that it can be copied; the console must not crop it.
+            yield Text.assemble(("Do it again: ", "dim"), self.context.reproduce, no_wrap=True, overflow="ignore")
         if len(judgement.verdicts) >= _LONG:
             yield Text()
             yield Text.assemble(answer, f" {prose(decision.headline)}")

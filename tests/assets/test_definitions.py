@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import dagster as dg
 
@@ -69,6 +68,7 @@ def test_resources_can_be_replaced() -> None:
 
 
 def test_loading_takes_less_than_ten_seconds() -> None:
-    began = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import assets.definitions"], check=True)
-    assert time.monotonic() - began < 10
+    """Of the CPU: how long that is on the clock says more about what else the machine does."""
+    took = "import resource, assets.definitions; u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime)"
+    result = subprocess.run([sys.executable, "-c", took], check=True, capture_output=True, text=True)
+    assert float(result.stdout) < 10

@@ -1,5 +1,11 @@
 """The process that materialises: what it says and how it exits when a comparison cannot be answered."""
 
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,15 +15,17 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from assets import materialize
+from assets import materialize, runs
+from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.lab import campaign as campaign_module
 from perf_pipeline.lab import lock
 from perf_pipeline.lab.run import Campaign
-from perf_pipeline.lab.run_directory import Hold, RunRecord
+from perf_pipeline.lab.run_directory import RunRecord, read_record
 from perf_pipeline.replay.k6 import K6
 from perf_pipeline.replay.schedule import PlannedRun
 from perf_pipeline.storage import LocalObjectStore
 from tests.captured_requests import PLAN, captured, small_plan, store_hour
+from tests.recorded_runs import write_run
 
 KEY = "1.0__1.1"
 
@@ -52,13 +60,14 @@ def test_a_version_that_never_finishes_a_run_is_named_with_its_failures(
 ) -> None:
     def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
         failure = "the service ended with 139" if planned.version == "1.1" else None
-        record = RunRecord(
-            run_id=planned.run_id, version=planned.version, scenario=planned.scenario, repeat=planned.repeat,
-            target_rate_per_s=20, hold=Hold(start=1, end=5), workload=campaign.workload.hash, plan=campaign.plan.hash,
-            status="failed" if failure else "complete", failure=failure,
+        shutil.copytree(write_run(home / "recorded", planned.run_id), folder, dirs_exist_ok=True)
+        record = read_record(folder).model_copy(
+            update={
+                "version": planned.version, "scenario": planned.scenario, "plan": campaign.plan.hash,
+                "workload": campaign.workload.hash, "status": "failed" if failure else "complete", "failure": failure,
+            }
         )  # fmt: skip
         (folder / "run.json").write_text(record.model_dump_json())
-        (folder / "k6.csv").write_text("metric_name,timestamp,metric_value,scenario,error_code,status\n")
         return record
 
     monkeypatch.setattr(campaign_module, "run_once", run_once)
@@ -66,6 +75,23 @@ def test_a_version_that_never_finishes_a_run_is_named_with_its_failures(
     said = capsys.readouterr().err
     assert "no complete run of 1.1 in scenario all; its failures: the service ended with 139 (2 times)" in said
     assert "--fresh" in said and "Traceback" not in said
+
+
+def test_fresh_leaves_it_to_the_campaign_to_remove_what_was_measured(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalObjectStore(home / "objects")
+    store.put(f"runs/{KEY}/r/run.json", b"{}")
+    asked: list[object] = []
+
+    def run_campaign(*arguments: object, **_: object) -> None:
+        asked.append(arguments[-1])
+        raise InputError(Problem("lab", "this machine is measuring", "wait"))
+
+    monkeypatch.setattr(runs, "run_campaign", run_campaign)
+    assert [main(monkeypatch, "--fresh"), main(monkeypatch)] == [2, 2]
+    assert asked == [True, False]
+    assert store.exists(f"runs/{KEY}/r/run.json")
 
 
 @pytest.mark.parametrize("hour", ["2019-12-31-23:00", "2999-01-01-00:00"])
@@ -87,3 +113,53 @@ def test_what_nobody_expected_is_no_answer(
     monkeypatch.setattr(materialize, "hours_to_capture", broken)
     assert main(monkeypatch) == 70
     assert "ZeroDivisionError: odd" in capsys.readouterr().err
+
+
+def test_the_answer_can_be_json_and_silence_can_be_made_to_fail(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
+        recorded = write_run(home / "recorded", planned.run_id, seed=planned.position)
+        shutil.copytree(recorded, folder, dirs_exist_ok=True)
+        record = read_record(folder).model_copy(
+            update={
+                "version": planned.version, "scenario": planned.scenario, "plan": campaign.plan.hash,
+                "workload": campaign.workload.hash,
+                "service_digest": campaign.environment.service_digest(planned.version, campaign.plan.scenarios[0]),
+            }
+        )  # fmt: skip
+        (folder / "run.json").write_text(record.model_dump_json())
+        return record
+
+    monkeypatch.setattr(campaign_module, "run_once", run_once)
+    assert main(monkeypatch, "--exit-by-verdict", "--json", "--require-evidence") == 3
+    printed = capfd.readouterr()
+    assert json.loads(printed.out)["decision"]["answer"] == "not enough evidence"
+    assert "Measuring: 1 of 4 1.0-all-r01" in printed.err or "Measuring: 1 of 4 1.1-all-r01" in printed.err
+    assert main(monkeypatch, "--exit-by-verdict") == 0
+    printed = capfd.readouterr()
+    assert f" compare {home}/plan.yaml --baseline 1.0 --candidate 1.1\n" in printed.out, "on one line, to be copied"
+    report = (home / "objects/reports" / KEY / "report.md").read_text()
+    assert f" compare {home}/plan.yaml --baseline 1.0 --candidate 1.1\n" in report
+
+
+def test_a_warehouse_that_cannot_be_written_is_found_before_anything_is_measured(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "folder.duckdb").mkdir()
+    monkeypatch.setenv("PERF_PIPELINE_WAREHOUSE", str(home / "folder.duckdb"))
+    assert main(monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "folder.duckdb: cannot be opened or made" in said and "PERF_PIPELINE_WAREHOUSE" in said
+    assert not (home / "objects" / "runs").exists()
+
+
+def test_an_interruption_while_everything_is_imported_ends_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "assets", KEY]
+    environ = os.environ | {"PERF_PIPELINE_HOME": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stderr
+        next(line for line in process.stderr if "dagster" in line)
+        process.send_signal(signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
+    assert process.returncode == -signal.SIGINT

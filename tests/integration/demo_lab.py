@@ -28,12 +28,15 @@ URIS = {
 
 
 def short_demo_plan(folder: Path, **sections: Any) -> Plan:
-    """The demo's plan with one scenario at 60 requests/s, held for 4 s, two repeats."""
+    """The demo's plan with one scenario at 60 requests/s, held for 4 s, two repeats.
+
+    `max_latency_s` gives k6 virtual users enough for answers that a busy machine delays.
+    """
     plan = yaml.safe_load((DEMO / "plan.yaml").read_text().replace("{plan_dir}", str(DEMO)))
     plan |= {
         "workload": {"hours": [HOUR]},
         "scenarios": [{"name": "browse", "rate_per_s": 60}],
-        "load": {"warmup_s": 1, "hold_s": 4, "max_latency_s": 0.2},
+        "load": {"warmup_s": 1, "hold_s": 4, "max_latency_s": 1},
         "schedule": {"repeats": 2, "seed": 1},
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +70,7 @@ def token_source(plan: Plan) -> tuple[TokenSource, str, list[str]]:
     return tokens, public_key_pem(key), issued
 
 
-def gone(pids: set[int], seconds: float = 10) -> bool:
+def gone(pids: set[int], seconds: float = 60) -> bool:
     """Whether all processes end within the time."""
     deadline = time.monotonic() + seconds
     while running := [pid for pid in pids if _runs(pid)]:

@@ -35,7 +35,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("nginx is not on PATH: the log of a real nginx was NOT tested (apt-get install nginx-light)")
     path = tmp_path_factory.mktemp("demo") / "access.log.zst"
     command = [sys.executable, DEMO / "make_log.py", "--requests", "500", "--seed", "3", "--out", path]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=270, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
     return path
 

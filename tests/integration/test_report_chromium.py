@@ -47,7 +47,7 @@ class Browser:
     """One page of a Chromium that was started for it."""
 
     def __init__(self, address: str) -> None:
-        self._socket = websocket.create_connection(address, suppress_origin=True, timeout=30)
+        self._socket = websocket.create_connection(address, suppress_origin=True, timeout=90)
         self._number = 0
         self.events: list[dict[str, Any]] = []
         for domain in ("Page", "Runtime", "Log"):
@@ -99,20 +99,20 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     )
     try:
         found = profile / "DevToolsActivePort"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (found.is_file() and len(found.read_text().split()) == 2):
             assert process.poll() is None, "Chromium ended at once"
-            assert time.monotonic() < deadline, "Chromium did not open its DevTools port within 30 s"
+            assert time.monotonic() < deadline, "Chromium did not open its DevTools port within 120 s"
             time.sleep(0.05)
         port = found.read_text().split()[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=60) as answer:
             page = next(target for target in json.load(answer) if target["type"] == "page")
         opened = Browser(page["webSocketDebuggerUrl"])
         yield opened
         opened.close()
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_cell_unfolds_the_picture_that_it_leads_to(browser: Browser, pages: di
     is_open = f"document.getElementById('{place}').closest('details').open"
     assert browser.value(is_open) is False
     browser.value(f"document.querySelector('.matrix a[href=\"#{place}\"]').click()")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not browser.value(is_open) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert browser.value(is_open) is True
