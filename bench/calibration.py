@@ -120,9 +120,10 @@ def _missed(measured: Measured) -> str:
     missed = [claim for claim in CLAIMS if not claim.holds(found[claim])]
     close = sum(claim.holds(found[claim], errors=1.0) for claim in missed)
     barely = sum(claim.holds(found[claim]) and not claim.holds(found[claim], errors=-1.0) for claim in CLAIMS)
+    held = len(CLAIMS) - len(missed)
     return (
-        f"{len(CLAIMS) - len(missed)} of {len(CLAIMS)} lines hold, {barely} of them by less than their error: there more "
-        f"campaigns might say otherwise. {len(missed)} do not hold, {close} of them by less than their error."
+        f"{held} of {len(CLAIMS)} lines hold, {barely} of them by less than their error: there more campaigns "
+        f"might say otherwise. {len(missed)} do not hold, {close} of them by less than their error."
     )
 
 
