@@ -115,13 +115,16 @@ def page(measured: Measured, lines: Sequence[Line], as_article: Sequence[bool]) 
 
 
 def _missed(measured: Measured) -> str:
-    """The claims that do not hold, in a sentence."""
+    """How many claims hold, how surely, and how many do not."""
     found = {claim: claim.rates(measured) for claim in CLAIMS}
     missed = [claim for claim in CLAIMS if not claim.holds(found[claim])]
     close = sum(claim.holds(found[claim], errors=1.0) for claim in missed)
-    if not missed:
-        return f"All {len(CLAIMS)} lines hold."
-    return f"{len(CLAIMS) - len(missed)} of {len(CLAIMS)} lines hold; {close} of the others lie within their error."
+    barely = sum(claim.holds(found[claim]) and not claim.holds(found[claim], errors=-1.0) for claim in CLAIMS)
+    held = len(CLAIMS) - len(missed)
+    return (
+        f"{held} of {len(CLAIMS)} lines hold, {barely} of them by less than their error: there more campaigns "
+        f"might say otherwise. {len(missed)} do not hold, {close} of them by less than their error."
+    )
 
 
 def _claim(claim: Claim, measured: Measured) -> list[str]:

@@ -74,6 +74,18 @@ def test_a_log_of_hdr_histogram_has_latency_alone() -> None:
     assert found["http_error_rate"]["absent"]
     assert found["http_error_rate"]["reason"] == "an HdrHistogram log does not count errors"
     assert any("values are taken to be in ns" in note for note in answer["notes"])
+    (answered,) = {check["message"] for check in checks(answer, "answered")}
+    assert answered.endswith("an HdrHistogram log does not count errors")
+
+
+def test_a_service_that_only_refused_was_not_measured_serving(tmp_path: Path) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        for repeat in (1, 2, 3):
+            text = gzip.decompress((FIXTURES / "vegeta-csv" / f"{version}-{repeat}.csv.gz").read_bytes())
+            (tmp_path / f"{version}-{repeat}.csv").write_bytes(text.replace(b",200,", b",503,"))
+    answer = judged(tmp_path, "--rate", 40, "--warmup", "2s")
+    assert answer["decision"]["answer"] == "not enough evidence"
+    assert {check["status"] for check in checks(answer, "answered")} == {"fail"}
 
 
 def test_a_spectrum_has_no_time_axis_and_says_so() -> None:

@@ -34,7 +34,7 @@ def test_every_experiment_counts_what_is_asked_of_it(experiment) -> None:
 
 
 def test_a_campaign_of_an_experiment_is_the_same_each_time() -> None:
-    experiment = every_experiment()[-1]
+    experiment = every_experiment()[0]
     assert experiment.campaign(3, policy()) == experiment.campaign(3, policy()) != experiment.campaign(4, policy())
 
 
@@ -53,6 +53,7 @@ def test_a_claim_holds_within_its_bounds_and_says_them() -> None:
     assert not between.holds([rate(0.95), rate(0.98)])
     assert not most.holds([rate(0.0055)])
     assert most.holds([rate(0.0055)], errors=1)
+    assert most.holds([rate(0.0)], errors=-1) and not most.holds([rate(0.0045)], errors=-1)
     assert least.holds([rate(1.0)])
 
 

@@ -133,6 +133,13 @@ def test_gate_1_finds_each_cause_in_the_run_that_it_befell(
         assert (odd.status, odd.dropped_metrics) == ("metric dropped", lost)
 
 
+def test_a_service_that_mostly_refuses_was_not_measured_serving() -> None:
+    errors = {"http_error_rate": Errors(0.8)}
+    runs = simulate(Campaign((replace(every_metric(), errors=errors),)), 1)
+    assert runs[0].failed_share == pytest.approx(0.8, abs=0.01)
+    assert all("client_latency" in run.dropped_metrics for run in judge(runs, "1.0", "1.1", policy()).runs)
+
+
 def test_gate_2_names_an_outlier_repeat() -> None:
     shifted = Incident(shifts={"client_latency": Shift(level=0.15), "service_memory": Shift(level=0.15)})
     found = [one for one in judged(campaign(shifted)).agreement if one.version == "1.1"]

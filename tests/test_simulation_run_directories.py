@@ -79,6 +79,7 @@ def test_what_a_run_says_of_itself_is_the_same(pairs: list[tuple[RunEvidence, Ru
         assert {key: read.environment[key] for key in fast.environment} == fast.environment
         assert read.dropped_iterations == fast.dropped_iterations
         assert read.achieved_rate_per_s == fast.achieved_rate_per_s
+        assert fast.failure or read.failed_share == pytest.approx(fast.failed_share, abs=0.003)
         if fast.throttled_share is not None:
             assert read.throttled_share == pytest.approx(fast.throttled_share, abs=0.01)
         assert read.service_digest == fast.service_digest

@@ -56,9 +56,14 @@ class Claim:
         return tuple(measured[experiment][outcome] for experiment, outcome in self.asked)
 
     def holds(self, found: Sequence[Rate], errors: float = 0.0) -> bool:
-        """Whether every rate keeps the bound, or misses it by no more than so many Monte-Carlo errors."""
+        """Whether every rate keeps the bound, or misses it by no more than so many Monte-Carlo errors.
+
+        With errors below 0, whether every rate keeps it by so many.
+        """
         return all(
-            self.at_least - errors * rate.error <= rate.value <= self.at_most + errors * rate.error for rate in found
+            (self.at_least == 0 or rate.value >= self.at_least - errors * rate.error)
+            and (self.at_most == 1 or rate.value <= self.at_most + errors * rate.error)
+            for rate in found
         )
 
 

@@ -200,6 +200,8 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
     campaign, scenario, run = truth.campaign, truth.scenarios[row], truth.runs[row]
     incident, requests = truth.incident(row), int(truth.requests[row])
     restarted = incident.restart_at_share is not None
+    errors = samples.get("http_error_rate")
+    failed = errors.errors if isinstance(errors, ErrorSample) else 0
     absent = Missing("the plan names no source for it", absent=True)
     metrics = {metric: samples.get(metric, absent) for metric in METRICS}
     if incident.failure:
@@ -220,7 +222,7 @@ def _run_evidence(truth: Truth, row: int, samples: Mapping[str, Sample]) -> RunE
         target_rate_per_s=scenario.rate_per_s,
         achieved_rate_per_s=None if incident.failure else requests / campaign.hold_s,
         dropped_iterations=None if incident.failure else round(scenario.rate_per_s * campaign.hold_s) - requests,
-        failed_share=None if incident.failure else 0.0,
+        failed_share=None if incident.failure else failed / requests,
         throttled_share=None if incident.failure or restarted else campaign.throttled(run),
         environment=campaign.environment_of(run),
         metrics=metrics,

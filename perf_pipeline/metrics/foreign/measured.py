@@ -11,6 +11,7 @@ import numpy as np
 
 from perf_pipeline.gates.checks import (
     ACHIEVED_RATE,
+    ANSWERED,
     BUILD,
     CLOCK,
     DRIFT,
@@ -53,6 +54,8 @@ def measured_run(
     hold_s = math.nan if load.hold_s is None else load.hold_s
     start_s = math.nan if load.hold_start_s is None else load.hold_start_s
     not_measured = {**_NOBODY_SAYS, **form.not_measured, **load.not_measured}
+    if load.errors is None:
+        not_measured[ANSWERED] = form.missing["http_error_rate"]
     if DRIFT in not_measured:
         # What cannot show a slope cannot show a step either, nor seconds without requests.
         not_measured |= dict.fromkeys((STEPS, SERIES_DENSITY), not_measured[DRIFT])
