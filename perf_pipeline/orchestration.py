@@ -20,7 +20,6 @@ from perf_pipeline.files import project_file
 from perf_pipeline.progress import TERMINAL_VARIABLE
 from perf_pipeline.settings import Settings
 
-
 _BESIDE_US = str(Path(__file__).parents[1])
 """Where the code location is installed. Dagster would look in the folder that the user stands in first."""
 
