@@ -12,12 +12,16 @@ import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NoReturn
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.files import project_file
 from perf_pipeline.progress import TERMINAL_VARIABLE
 from perf_pipeline.settings import Settings
+
+_BESIDE_US = str(Path(__file__).parents[1])
+"""Where the code location is installed. Dagster would look in the folder that the user stands in first."""
 
 
 def become_comparison_job(settings: Settings, comparison: str, flags: Sequence[str]) -> NoReturn:
@@ -56,7 +60,7 @@ def become_ui(settings: Settings, port: int) -> NoReturn:
             raise InputError(Problem(f"port {port}", what, "perf-pipeline ui --port with another one")) from error
     _become(
         settings,
-        ["-m", "dagster", "dev", "-m", "assets.definitions", "-h", "127.0.0.1", "-p", str(port)],
+        ["-m", "dagster", "dev", "-m", "assets.definitions", "-d", _BESIDE_US, "-h", "127.0.0.1", "-p", str(port)],
         {"PYTHONWARNINGS": "ignore::FutureWarning"},  # `dagster dev` says that `dg dev` follows it
     )
 

@@ -59,4 +59,6 @@ def test_a_port_that_is_in_use_is_named(settings: Settings, became: list[tuple[l
             become_ui(settings, port)
     assert became == []
     become_ui(settings, port)
-    assert became[0][0][-2:] == ["-p", str(port)]
+    command = became[0][0]
+    assert command[-2:] == ["-p", str(port)]
+    assert (Path(command[command.index("-d") + 1]) / "assets" / "definitions.py").is_file()
