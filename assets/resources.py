@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 
 import dagster as dg
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, SignedTokens, load_signing_key, public_key_pem
+from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, SigningKey, load_signing_key, public_key_pem
+from perf_pipeline.capture.token_source import token_issuer
+from perf_pipeline.capture.tokens import TokenIssuer
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.settings import read_settings
 from perf_pipeline.storage import ObjectStore, open_store
@@ -52,14 +53,14 @@ class TokenResource(dg.ConfigurableResource):
 
     key_file: str = ""
 
-    def issuer(self, plan: Plan) -> SignedTokens:
+    def issuer(self, plan: Plan) -> TokenIssuer:
         """What issues tokens by the plan's token section. Raises InputError when there is no key."""
-        return SignedTokens(self._key(), plan.tokens)
+        return token_issuer(self._key(), plan.tokens)
 
     def public_key(self) -> str:
         """What a service verifies the tokens with (PEM). Raises InputError when there is no key."""
         return public_key_pem(self._key())
 
-    def _key(self) -> Ed25519PrivateKey:
+    def _key(self) -> SigningKey:
         key_file = self.key_file or str(read_settings().token_key_file)
         return load_signing_key({KEY_FILE_VARIABLE: key_file} | dict(os.environ))

@@ -9,7 +9,7 @@ import dagster as dg
 from assets.capture import replay_requests
 from assets.partitions import comparison_asset
 from assets.resources import PlanResource, StoreResource, TokenResource
-from perf_pipeline.capture.token_source import token_source
+from perf_pipeline.capture.token_source import TokenSource
 from perf_pipeline.lab.campaign import run_campaign
 from perf_pipeline.plan import check_versions, split_comparison_key
 from perf_pipeline.replay.workload import freeze_workload
@@ -52,18 +52,21 @@ def test_runs(
     loaded, objects = plan.load(), store.open()
     baseline, candidate = split_comparison_key(context.partition_key)
     check_versions(loaded, baseline, candidate)
+    source = TokenSource(objects, loaded, tokens.issuer(loaded))
     report = run_campaign(
         objects,
         loaded,
         baseline,
         candidate,
         freeze_workload(objects, loaded),
-        token_source(objects, loaded.workload.hours, tokens.issuer(loaded)),
+        source,
         tokens.public_key(),
+        before_measuring=source.begin,
     )
     return dg.MaterializeResult(
         metadata={
             "runs measured now": len(report.measured),
+            "tokens made for them": source.renewed,
             "runs that were there": len(report.found),
             "runs that did not finish": dg.MetadataValue.md(
                 "\n".join(f"- `{run_id}`: {reason}" for run_id, reason in report.failed.items()) or "none"

@@ -5,9 +5,12 @@ the message says what to do. 3: not enough evidence (only with --require-evidenc
 """
 
 import json
+import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -15,6 +18,11 @@ from rich.console import Console
 from perf_pipeline.errors import InputError
 from perf_pipeline.files import project_file
 from perf_pipeline.settings import DEMO_PLAN, read_settings
+
+if TYPE_CHECKING:
+    from perf_pipeline.capture.token_keys import SigningKey
+    from perf_pipeline.capture.token_source import TokenSource
+    from perf_pipeline.plan import Plan
 
 NOT_ENOUGH_EVIDENCE = 3
 
@@ -63,7 +71,7 @@ def compare(plan: Path, baseline: str | None, candidate: str | None, fresh: bool
 
 
 def _compare(plan_path: Path, baseline: str | None, candidate: str | None, fresh: bool, exit_by_verdict: bool) -> None:
-    from perf_pipeline.capture.tokens import ensure_signing_key
+    from perf_pipeline.capture.token_keys import ensure_signing_key
     from perf_pipeline.orchestration import become_comparison_job
     from perf_pipeline.plan import check_versions, comparison_key, load_plan
     from perf_pipeline.replay.k6 import find_k6
@@ -158,3 +166,89 @@ def plan_schema() -> None:
     from perf_pipeline.plan import Plan
 
     click.echo(json.dumps(Plan.model_json_schema(), indent=2))
+
+
+@main.group()
+def tokens() -> None:
+    """Look after the read-only tokens of the replay, and the key that signs them."""
+
+
+@tokens.command("check")
+@click.argument("path", metavar="PLAN", type=_PATH)
+@click.option("--for", "for_s", type=float, help="Seconds from now on.  [default: the time that a comparison takes]")
+def tokens_check(path: Path, for_s: float | None) -> None:
+    """Say whether the stored tokens of a PLAN last, and what becomes of a comparison if they do not."""
+    from perf_pipeline.capture.token_source import refusal
+
+    loaded, source = _token_source(path)
+    review = source.review(time.time() + (loaded.comparison_s if for_s is None else for_s))
+    if loaded.tokens.minted == "replay":
+        click.echo("none is stored: they are made before each run (tokens.minted: replay)")
+    elif review.last:
+        click.echo(f"kept: {review}")
+    elif loaded.tokens.expired == "refuse":
+        raise refusal(loaded, review)
+    else:
+        click.echo(f"renewed before each run (tokens.expired: renew): {review}")
+
+
+@tokens.command("renew")
+@click.argument("path", metavar="PLAN", type=_PATH)
+def tokens_renew(path: Path) -> None:
+    """Store new tokens with the captured requests of a PLAN's hours; the old ones are gone."""
+    from datetime import UTC, datetime
+
+    from perf_pipeline.capture.token_renewal import renew_tokens
+    from perf_pipeline.capture.token_source import token_issuer
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.storage import open_store
+
+    loaded = load_plan(path)
+    issuer, store = token_issuer(_signing_key(), loaded.tokens), open_store(read_settings().store)
+    for hour in loaded.workload.hours:
+        expiry_s = renew_tokens(store, hour, issuer)
+        until = "it holds no requests" if expiry_s is None else f"until {datetime.fromtimestamp(expiry_s, UTC)}"
+        click.echo(f"{hour}: {until}")
+
+
+@tokens.command("public-key")
+@click.option("--jwks", is_flag=True, help="As a JSON Web Key Set instead of PEM.")
+def tokens_public_key(jwks: bool) -> None:
+    """Print what services verify tokens with."""
+    from perf_pipeline.capture.token_keys import public_jwk, public_key_pem
+
+    key = _signing_key()
+    click.echo(json.dumps({"keys": [public_jwk(key)]}, indent=2) if jwks else public_key_pem(key).strip())
+
+
+@tokens.command("rotate-key")
+@click.confirmation_option(prompt="Every token that was signed until now is to become worthless. Go on?")
+def tokens_rotate_key() -> None:
+    """Replace the key that signs tokens; services that learn the new public key refuse all older tokens."""
+    from perf_pipeline.capture.token_keys import KEY_VARIABLE, public_key_pem, replace_signing_key
+    from perf_pipeline.errors import Problem
+
+    if os.environ.get(KEY_VARIABLE):
+        raise InputError(
+            Problem(KEY_VARIABLE, "holds the key, so it is not in a file", "replace it in your secret store")
+        )
+    path = read_settings().token_key_file
+    replace_signing_key(path)
+    click.echo(f"replaced {path}; give services the new public key:", err=True)
+    click.echo(public_key_pem(_signing_key()).strip())
+
+
+def _signing_key() -> "SigningKey":
+    from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, load_signing_key
+
+    return load_signing_key({KEY_FILE_VARIABLE: str(read_settings().token_key_file)} | dict(os.environ))
+
+
+def _token_source(path: Path) -> tuple["Plan", "TokenSource"]:
+    from perf_pipeline.capture.token_source import TokenSource, token_issuer
+    from perf_pipeline.plan import load_plan
+    from perf_pipeline.storage import open_store
+
+    loaded = load_plan(path)
+    store = open_store(read_settings().store)
+    return loaded, TokenSource(store, loaded, token_issuer(_signing_key(), loaded.tokens))

@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -21,6 +22,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 """A captured hour in UTC, as Dagster writes hourly partition keys: `2026-11-30-04:00`."""
+
+LOAD_MARGIN_S = 60.0
+"""Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
 
 COMPARISON_SEPARATOR = "__"
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
@@ -75,12 +79,57 @@ class CaptureSection(_Section):
         return deny
 
 
+class ExchangeSection(_Section):
+    """Where tokens come from when a service of the company issues them: OAuth 2.0 Token Exchange (RFC 8693)."""
+
+    endpoint: str = Field(description="token endpoint: an https address, or http on this machine")
+    timeout_s: float = Field(10, gt=0, le=120, description="seconds until one answer of the endpoint counts as lost")
+    attempts: int = Field(
+        4, ge=1, le=10, description="how often one exchange is tried when the endpoint fails or is busy"
+    )
+    concurrency: int = Field(4, ge=1, le=64, description="exchanges under way at the same time")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_private(cls, endpoint: str) -> str:
+        parts = urlsplit(endpoint)
+        local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if not parts.hostname or not (parts.scheme == "https" or local):
+            raise ValueError("is not an https address, and tokens would travel in the clear")
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ValueError("holds a user, a query or a fragment; the client's secret is never part of the plan")
+        return endpoint
+
+
 class TokenSection(_Section):
     """The read-only scoped token that each replayed request carries."""
 
     issuer: str = Field(description="claim iss")
     audience: str = Field(description="claim aud: the service that accepts the token")
-    ttl_s: int = Field(3600, ge=60, le=86_400, description="lifetime of a token in seconds")
+    actor: str = Field(
+        "perf_pipeline",
+        pattern=r"^[\x21-\x39\x3b-\x7e]+$",
+        description="claim act.sub and client_id: who acts for the user, so that audit logs can tell",
+    )
+    ttl_s: int = Field(
+        3600, ge=60, le=86_400, description="lifetime of a token in seconds; with `exchange` the longest that is taken"
+    )
+    skew_s: int = Field(
+        30, ge=0, le=600, description="seconds that a token outlives its last use by, since clocks differ"
+    )
+    minted: Literal["capture", "replay"] = Field(
+        "capture",
+        description="capture: with the requests of an hour, one per user, stored beside them; "
+        "replay: just before they are used, and held in memory only",
+    )
+    expired: Literal["renew", "refuse"] = Field(
+        "renew",
+        description="what becomes of a comparison whose stored tokens expire before its planned end: "
+        "renew: users get new tokens before a run; refuse: nothing is measured",
+    )
+    exchange: ExchangeSection | None = Field(
+        None, description="the service that issues tokens; null: they are signed here, with the key of this deployment"
+    )
 
 
 class WorkloadSection(_Section):
@@ -143,6 +192,11 @@ class LoadSection(_Section):
     max_latency_s: float = Field(
         0.5, gt=0, description="slowest answer to plan for: virtual users = rate x this x 1.5, all made beforehand"
     )
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds within which the load of a run has certainly ended, unless it hangs."""
+        return self.warmup_s + self.max_latency_s + self.hold_s + self.request_timeout_s + LOAD_MARGIN_S
 
 
 class ScheduleSection(_Section):
@@ -228,6 +282,15 @@ class Plan(_Section):
             raise ValueError("metrics.upstream_latency needs environment.upstream")
         return self
 
+    @model_validator(mode="after")
+    def _tokens_outlive_a_run(self) -> Self:
+        if self.load.longest_s + self.tokens.skew_s >= self.tokens.ttl_s:
+            raise ValueError(
+                f"tokens.ttl_s is {self.tokens.ttl_s} s, but a run takes up to {self.load.longest_s:g} s and clocks "
+                f"may differ by tokens.skew_s, {self.tokens.skew_s} s: raise ttl_s, or shorten the run"
+            )
+        return self
+
     @property
     def folder(self) -> Path:
         """The folder of the plan file, which relative paths in it start from."""
@@ -237,6 +300,12 @@ class Plan(_Section):
     def path(self) -> Path:
         """The plan file."""
         return self._path
+
+    @property
+    def comparison_s(self) -> float:
+        """Seconds of load in all runs of a comparison, and the end of the last one."""
+        runs = 2 * len(self.scenarios) * self.schedule.repeats
+        return runs * (self.load.longest_s - LOAD_MARGIN_S) + LOAD_MARGIN_S
 
     @property
     def hash(self) -> str:

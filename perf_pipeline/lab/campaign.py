@@ -6,7 +6,7 @@ stopped. Runs that were measured under another plan, of another workload or anot
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from perf_pipeline.errors import InputError, Problem
@@ -16,7 +16,7 @@ from perf_pipeline.lab.lock import one_campaign_at_a_time
 from perf_pipeline.lab.placement import lab_on
 from perf_pipeline.lab.run import Campaign, TokenSource, run_once
 from perf_pipeline.lab.run_directory import RECORD_NAME, RunRecord, read_record
-from perf_pipeline.plan import Plan, check_versions, comparison_key
+from perf_pipeline.plan import LOAD_MARGIN_S, Plan, check_versions, comparison_key
 from perf_pipeline.progress import track
 from perf_pipeline.replay.k6 import find_k6
 from perf_pipeline.replay.schedule import PlannedRun, schedule_runs
@@ -51,11 +51,13 @@ def run_campaign(
     workload: Workload,
     tokens: TokenSource | Mapping[str, str],
     public_key: str,
+    before_measuring: Callable[[float], None] = lambda _planned_end_s: None,
 ) -> CampaignReport:
     """Measure the runs of a comparison that are missing below `runs/<comparison>/`, and store their order beside them.
 
     `tokens` holds a token for every user of the workload, or is called before each run with the users that it needs and
-    the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with. Works
+    the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with.
+    `before_measuring` is called once, with the unix time of the planned end, unless all runs are there already. Works
     in any thread; in the main thread SIGTERM ends it in order. Raises InputError when the plan cannot be run as it
     stands, when runs are there that must not be mixed with new ones, and after three runs in a row that failed.
     """
@@ -74,6 +76,8 @@ def run_campaign(
         found = _found_runs(store, campaign, schedule, builds)
         _store_schedule(store, campaign, schedule)
         missing = [planned for planned in schedule if planned.run_id not in found]
+        if missing:
+            before_measuring(time.time() + _load_s(plan) * len(missing) + LOAD_MARGIN_S)
         with lab_on(environment.placement.load):
             measured = _measure(store, campaign, missing, builds)
     records = {**found, **measured}
@@ -186,6 +190,11 @@ def _store_schedule(store: ObjectStore, campaign: Campaign, schedule: list[Plann
         indent=1,
     )
     store.put(f"{_prefix(campaign.comparison)}/schedule.json", text.encode() + b"\n")
+
+
+def _load_s(plan: Plan) -> float:
+    """Seconds of load in one run."""
+    return plan.load.longest_s - LOAD_MARGIN_S
 
 
 def _prefix(comparison: str) -> str:
