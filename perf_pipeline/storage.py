@@ -1,13 +1,13 @@
-"""Where objects are kept: one protocol over a local folder (the embedded default) and, later, a bucket.
+"""Where objects are kept: one protocol over a local folder (the embedded default) and a bucket (`bucket`).
 
-What belongs here: bytes under keys. Keys are relative paths with `/`:
+What belongs here: bytes under keys, and the local folder. Keys are relative paths with `/`:
 
     raw/<topic>/dt=YYYY-MM-DD/hour=HH/part=<p>/<first offset>.ndjson.zst
     requests/dt=/hour=/*.parquet      quarantine/dt=/hour=/*.parquet
     workloads/<hash>/                 runs/<comparison>/<run_id>/
     metrics/<comparison>/*.parquet    reports/<comparison>/
 
-A write is whole or not at all: it goes to a temporary name on the same file system and is moved into place.
+A write is whole or not at all: here it goes to a temporary name on the same file system and is moved into place.
 """
 
 import os
@@ -28,6 +28,9 @@ class ObjectStore(Protocol):
 
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write one object unless there is one: of several writers exactly one succeeds. Whether this one did."""
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -68,6 +71,19 @@ class LocalObjectStore:
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
         write_file(self._path(key), data)
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write one object unless there is one: of several writers exactly one succeeds. Whether this one did."""
+        path = self._path(key)
+        if path.exists():
+            return False
+        with _partial_file(path, data) as partial:
+            # A hard link is made whole, and only where nothing is.
+            try:
+                os.link(partial, path)
+            except FileExistsError:
+                return False
+        return True
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -129,28 +145,39 @@ class LocalObjectStore:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a local file, whole or not at all; its folder is made when it is not there."""
+    with _partial_file(path, data) as partial:
+        os.replace(partial, path)
+
+
+@contextmanager
+def _partial_file(path: Path, data: bytes) -> Iterator[Path]:
+    """A file beside the path that holds the data and is on the disk; it is gone at the end, unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files that only their owner reads; what is kept here is as open as any other file.
-        Path(partial).chmod(0o666 & ~_umask())
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+        Path(name).chmod(0o666 & ~_umask())
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def open_store(location: str) -> ObjectStore:
-    """The object store at a location: the path of a local folder.
+    """The object store at a location: the path of a local folder, or a bucket as `bucket.open_bucket` reads it.
 
-    Raises InputError when the location is none.
+    Raises InputError when the location is none, or when the bucket cannot be used.
     """
+    if location.startswith("s3://"):
+        from perf_pipeline.bucket import open_bucket  # boto3 takes a third of a second that a local folder can spare
+
+        return open_bucket(location)
     if "://" in location:
-        raise InputError(Problem("PERF_PIPELINE_STORE", f"{location} is not a local folder", "name a folder"))
+        what = f"{location} is neither a local folder nor a bucket"
+        raise InputError(Problem("PERF_PIPELINE_STORE", what, "name a folder, or s3://<bucket>/<prefix>"))
     return LocalObjectStore(Path(location))
 
 

@@ -13,7 +13,7 @@ ASSETS = sorted((ROOT / "assets").rglob("*.py"))
 # From the ground up: a module may import what stands on its own floor or below.
 FLOORS = (
     {"errors", "files"},
-    {"progress", "settings", "yaml_model", "storage"},
+    {"progress", "settings", "yaml_model", "storage", "bucket"},
     {"plan", "warehouse"},
     {"capture"},
     {"replay"},

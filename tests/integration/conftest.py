@@ -1,7 +1,7 @@
 """Fixtures of the tests with real servers: a broker and a bucket.
 
-`kafka` and `s3` start once a session; `topic` and `bucket` are new for each test. A test that stops the broker makes its
-own `KafkaServer`.
+`kafka` and `s3` start once a session; `topic` and `bucket` are new for each test. A test that stops the broker makes
+its own `KafkaServer`.
 """
 
 import os

@@ -133,7 +133,7 @@ class S3Server:
     """SeaweedFS: master, volume, filer and S3 gateway in one process, with one pair of keys."""
 
     access_key = "perf-pipeline"
-    secret_key = "not-a-secret-outside-tests"  # noqa: S105
+    secret_key = "not-a-secret-outside-tests"
 
     def __init__(self, programs: Programs, folder: Path) -> None:
         """Choose ports and write the configuration; nothing runs yet."""
