@@ -7,7 +7,7 @@ import dagster as dg
 
 from assets.checks import CHECKS
 from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_measured
-from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.resources import KafkaResource, PlanResource, StoreResource, TokenResource, WarehouseResource
 
 
 def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
@@ -19,6 +19,7 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),
+            "kafka": KafkaResource(),
             "warehouse": WarehouseResource(),
             "tokens": TokenResource(),
         }

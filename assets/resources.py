@@ -5,10 +5,12 @@ the resource is used and never at import.
 """
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import dagster as dg
 
+from perf_pipeline.capture.kafka_topic import KafkaTopic, open_topic
 from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, SigningKey, load_signing_key, public_key_pem
 from perf_pipeline.capture.token_source import token_issuer
 from perf_pipeline.capture.tokens import TokenIssuer
@@ -36,6 +38,22 @@ class StoreResource(dg.ConfigurableResource):
     def open(self) -> ObjectStore:
         """The store, ready to use."""
         return open_store(self.location or read_settings().store)
+
+
+class KafkaResource(dg.ConfigurableResource):
+    """The Kafka cluster that the access log is landed from, where it comes from one."""
+
+    bootstrap: str = ""
+    settings_file: str = ""
+
+    def brokers(self) -> str | None:
+        """The brokers, `host:port[,host:port...]`; None where no cluster is named."""
+        return self.bootstrap or read_settings().kafka
+
+    def topic(self, name: str) -> AbstractContextManager[KafkaTopic]:
+        """A topic, ready to read. Raises InputError when the cluster cannot be reached."""
+        settings = Path(self.settings_file) if self.settings_file else read_settings().kafka_settings
+        return open_topic(self.brokers() or "", name, settings)
 
 
 class WarehouseResource(dg.ConfigurableResource):

@@ -10,7 +10,9 @@ location:
 with SSE-KMS under that key; without it the bucket's own default holds.
 """
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,7 +59,7 @@ def parse_location(location: str) -> BucketLocation:
     if parts.username or parts.password:
         problems.append(Problem(_WHERE, "holds credentials", "leave them to the AWS credentials chain"))
     if not parts.hostname:
-        problems.append(Problem(_WHERE, f"{location!r} names no bucket", "write s3://<bucket>/<prefix>"))
+        problems.append(Problem(_WHERE, "names no bucket", "write s3://<bucket>/<prefix>"))
     path_style = given.get("path_style", "false")
     if path_style not in ("true", "false"):
         problems.append(Problem(_WHERE, f"path_style is {path_style!r}", "write true or false"))
@@ -81,7 +83,8 @@ def open_bucket(location: str) -> "BucketObjectStore":
         s3={"addressing_style": "path"} if where.path_style else {},
     )
     with _told(location):
-        client = boto3.client("s3", region_name=where.region, endpoint_url=where.endpoint, config=config)
+        # A session of its own: boto3's default one remembers the credentials of whoever came first.
+        client = boto3.Session().client("s3", region_name=where.region, endpoint_url=where.endpoint, config=config)
         client.head_bucket(Bucket=where.bucket)
     return BucketObjectStore(client, where)
 
@@ -99,7 +102,7 @@ class BucketObjectStore:
         self._root = f"{location.prefix}/" if location.prefix else ""
         key = location.kms_key
         self._encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key} if key else {}
-        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._copies: Path | None = None
 
     def _object(self, key: str) -> dict[str, str]:
         parts = PurePosixPath(key).parts
@@ -193,9 +196,7 @@ class BucketObjectStore:
         self._delete([f"{prefix}/{name}" for name in before if name not in files and name not in old_heads])
         for name in heads:
             self.put(f"{prefix}/{name}", files[name].read_bytes())
-        for path in sorted(folder.rglob("*"), reverse=True):
-            path.unlink() if path.is_file() else path.rmdir()
-        folder.rmdir()
+        shutil.rmtree(folder)
 
     def local_folder(self, prefix: str) -> Path:
         """A local copy of the objects below the prefix, to read only. Raises KeyError when there are none.
@@ -205,8 +206,10 @@ class BucketObjectStore:
         keys = self.keys(prefix)
         if not keys:
             raise KeyError(prefix)
-        self._copies = self._copies or tempfile.TemporaryDirectory(prefix="perf-pipeline-")
-        folder = Path(tempfile.mkdtemp(dir=self._copies.name))
+        if self._copies is None:
+            self._copies = Path(tempfile.mkdtemp(prefix="perf-pipeline-"))
+            weakref.finalize(self, shutil.rmtree, self._copies, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=self._copies))
         for key in keys:
             path = folder / key.removeprefix(f"{prefix}/")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 from typing import NamedTuple
 
 import duckdb
@@ -74,12 +75,17 @@ def read_value(value: bytes) -> ReadLine | Unreadable:
     return ReadLine(line, time_of_line_s(line) if time_s is None else time_s)
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": 1})
+
+
 class JsonCheck:
     """Tells lines that are JSON objects, many at a time."""
 
     def __init__(self) -> None:
         """Use DuckDB's parser: the fastest at hand that builds nothing."""
-        self._duckdb = duckdb.connect(config={"threads": 1})
+        self._duckdb = _database().cursor()
 
     def unreadable(self, lines: Sequence[bytes]) -> dict[int, Unreadable]:
         """The numbers of the lines that are no JSON objects, and why."""

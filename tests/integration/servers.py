@@ -49,6 +49,8 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 log.cleaner.backoff.ms=200
 log.retention.check.interval.ms=500
+log.retention.ms=-1
+log.message.timestamp.after.max.ms=9223372036854775807
 log.initial.task.delay.ms=500
 controlled.shutdown.enable=false
 """
@@ -145,6 +147,8 @@ class S3Server:
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
         identities = {"identities": [{"name": "tests", "credentials": [keys], "actions": actions}]}
         (folder / "s3.json").write_text(json.dumps(identities))
+        # A bucket begins with one volume instead of seven.
+        (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
         self._program: Program | None = None
 
     @property
@@ -166,8 +170,8 @@ class S3Server:
             str(WEED), "-logtostderr=true", "server", f"-dir={data}", f"-ip={HOST}", f"-ip.bind={HOST}",
             f"-master.port={ports['master']}", f"-volume.port={ports['volume']}", f"-filer.port={ports['filer']}",
             "-master.volumeSizeLimitMB=64", "-master.electionTimeout=1s", "-master.heartbeatInterval=200ms",
-            "-volume.max=50", "-master.telemetry=false",
-            "-s3", f"-s3.port={ports['s3']}", f"-s3.config={self._folder / 's3.json'}", "-s3.iam=false",
+            "-volume.max=400", "-master.telemetry=false",
+            "-s3", f"-s3.port={ports['s3']}", f"-s3.config={self._folder / 's3.json'}", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
         ]  # fmt: skip
         self._program = self._programs.start("weed", command, os.environ, self._folder / "weed.log", self._folder)
         wait_until(self._writes, f"SeaweedFS on {self.endpoint}", self._program)
@@ -175,7 +179,8 @@ class S3Server:
     def stop(self) -> None:
         """Stop the server, its data staying where it is."""
         if self._program is not None:
-            self._programs.end(self._program)
+            # It takes 10 s to leave in good order, which nobody waits for here.
+            self._programs.end(self._program, grace_s=0)
             self._program = None
 
     def client(self) -> Any:
