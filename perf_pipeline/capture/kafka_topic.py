@@ -35,6 +35,9 @@ _OURS = {
     "max_partition_fetch_bytes": 8 * 2**20,
     "check_crcs": True,
 }
+_UNLESS_SET = {
+    "reconnect_backoff_max_ms": 2_000,  # a broker that restarts is asked again soon, and not half a minute later
+}
 _log = logging.getLogger(__name__)
 
 
@@ -209,7 +212,9 @@ def open_topic(
     given = read_settings_file(settings) if settings else {}
     group = given.pop("group_id", f"perf-pipeline.{name}")
     try:
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=group, **(given | _OURS))
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","), group_id=group, **(_UNLESS_SET | given | _OURS)
+        )
     except (KafkaError, ValueError, TypeError, AssertionError) as error:
         remedy = "name a broker as host:port, and its security settings in PERF_PIPELINE_KAFKA_SETTINGS"
         raise InputError(Problem(_WHERE, f"{bootstrap} cannot be used: {error}", remedy)) from error

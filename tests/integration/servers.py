@@ -53,6 +53,10 @@ log.retention.ms=-1
 log.message.timestamp.after.max.ms=9223372036854775807
 log.initial.task.delay.ms=500
 controlled.shutdown.enable=false
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+controller.quorum.election.timeout.ms=200
+controller.quorum.fetch.timeout.ms=400
 """
 
 
@@ -171,7 +175,8 @@ class S3Server:
             f"-master.port={ports['master']}", f"-volume.port={ports['volume']}", f"-filer.port={ports['filer']}",
             "-master.volumeSizeLimitMB=64", "-master.electionTimeout=1s", "-master.heartbeatInterval=200ms",
             "-volume.max=400", "-master.telemetry=false",
-            "-s3", f"-s3.port={ports['s3']}", f"-s3.config={self._folder / 's3.json'}", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
+            "-s3", f"-s3.port={ports['s3']}", f"-s3.config={self._folder / 's3.json'}", "-s3.iam=false",
+            "-s3.port.iceberg=0", "-s3.port.lance=0",
         ]  # fmt: skip
         self._program = self._programs.start("weed", command, os.environ, self._folder / "weed.log", self._folder)
         wait_until(self._writes, f"SeaweedFS on {self.endpoint}", self._program)
