@@ -12,7 +12,7 @@ from perf_pipeline.capture.token_exchange import ExchangedTokens
 from perf_pipeline.capture.token_renewal import renew_tokens
 from perf_pipeline.capture.token_source import (
     TokenSource,
-    captured_folder,
+    captured_requests,
     requests_folder,
     stored_tokens,
     token_issuer,
@@ -221,7 +221,7 @@ def test_renewing_changes_the_tokens_and_nothing_else(store: LocalObjectStore, i
     assert after.schema.equals(before.schema)
     assert after.drop_columns("token").equals(before.drop_columns("token"))
     expected = issuer.issue(USERS, now_s)
-    assert stored_tokens(path) == {user: token.text for user, token in expected.items()}
+    assert stored_tokens(captured_requests(store, HOUR)) == {user: token.text for user, token in expected.items()}
     assert after["token"].to_pylist() == [expected[user].text for user in after["user"].to_pylist()]
     assert pq.ParquetFile(path).num_row_groups == 4
     assert path.stat().st_mode & 0o077 == 0
@@ -231,7 +231,6 @@ def test_renewing_changes_the_tokens_and_nothing_else(store: LocalObjectStore, i
 
 
 def test_renewing_an_hour_without_requests(store: LocalObjectStore, issuer: SignedTokens) -> None:
-    path = written_hour(store, 0)
+    written_hour(store, 0)
     assert renew_tokens(store, HOUR, issuer) is None
-    assert stored_tokens(path) == {}
-    assert captured_folder(store, HOUR) == path.parent
+    assert stored_tokens(captured_requests(store, HOUR)) == {}

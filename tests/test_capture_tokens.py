@@ -71,9 +71,10 @@ def test_neither_key_nor_token_is_shown(key: Ed25519PrivateKey) -> None:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
     tokens = issuer.issue([USER], NOW_S)
+    signature = tokens[USER].text.rpartition(".")[2]
     for text in (repr(issuer), str(issuer), f"{issuer!r} {[issuer]} {vars(issuer)} {tokens} {tokens[USER]}"):
         assert pem.splitlines()[1] not in text
-        assert "eyJ" not in text
+        assert signature not in text
     assert repr(issuer) == "SignedTokens(issuer='pipeline', audience='shop')"
     assert repr(tokens[USER]) == f"Token(expires_s={int(NOW_S) + 600})"
     for write in (pickle.dumps, copy.copy):

@@ -78,6 +78,10 @@ class QueryRules:
             parts[index] = clean
         return b"&".join(parts)
 
+    def stands_alone(self, part: bytes) -> bool:
+        """Whether a part between `&` is replayed as it stands, whatever stands beside it."""
+        return b";" not in part and self._pairs[part] == part
+
     def _clean_all(self, pairs: list[bytes]) -> bytes | Reason:
         """Pairs between semicolons."""
         cleaned: list[bytes] = []

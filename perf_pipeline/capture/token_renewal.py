@@ -5,10 +5,10 @@ plan refuses expired tokens: it makes new ones in memory (`token_source`).
 """
 
 import json
-import shutil
 import time
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perf_pipeline.capture.requests_file import (
@@ -18,7 +18,7 @@ from perf_pipeline.capture.requests_file import (
     private_writer,
     token_column,
 )
-from perf_pipeline.capture.token_source import captured_folder, requests_folder
+from perf_pipeline.capture.token_source import captured_requests, requests_folder
 from perf_pipeline.capture.tokens import Token, TokenIssuer
 from perf_pipeline.storage import ObjectStore, working_folder
 
@@ -31,15 +31,15 @@ def renew_tokens(store: ObjectStore, hour: str, issuer: TokenIssuer, now_s: floa
     """
     now_s = time.time() if now_s is None else now_s
     prefix = requests_folder(hour)
-    captured = captured_folder(store, hour)
+    captured = captured_requests(store, hour)
     with working_folder(store, "tokens") as working:
         folder = working / "requests"
-        shutil.copytree(captured, folder, ignore=shutil.ignore_patterns(REQUESTS_NAME))
+        folder.mkdir()
         dictionaries = [field.name for field in REQUESTS if field.type == REQUESTS.field("user").type]
         columns = [name for name in REQUESTS.names if name != "token"]
         tokens: dict[str, Token] = {}
         with (
-            pq.ParquetFile(captured / REQUESTS_NAME, read_dictionary=dictionaries) as source,
+            pq.ParquetFile(pa.BufferReader(captured), read_dictionary=dictionaries) as source,
             private_writer(folder / REQUESTS_NAME, REQUESTS) as writer,
         ):
             for group in range(source.num_row_groups):
@@ -49,7 +49,7 @@ def renew_tokens(store: ObjectStore, hour: str, issuer: TokenIssuer, now_s: floa
                 table = table.append_column(REQUESTS.field("token"), token_column(users, tokens))
                 writer.write_table(table.cast(REQUESTS), row_group_size=max(len(table), 1))
         expiry_s = min((token.expires_s for token in tokens.values()), default=None)
-        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+        manifest = json.loads(store.get(f"{prefix}/{MANIFEST_NAME}"))
         manifest["tokens_expire"] = None if expiry_s is None else datetime.fromtimestamp(expiry_s, UTC).isoformat()
         (folder / MANIFEST_NAME).write_text(json.dumps(manifest, indent=2) + "\n")
         store.put_folder(prefix, folder)

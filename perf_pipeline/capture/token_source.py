@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -30,19 +29,23 @@ def requests_folder(hour: str) -> str:
     return f"requests/{hour_folder(hour)}"
 
 
-def captured_folder(store: ObjectStore, hour: str) -> Path:
-    """A local folder with the requests of an hour, to read only. Raises InputError when the hour was not captured."""
+def captured_requests(store: ObjectStore, hour: str) -> pa.Buffer:
+    """The `requests.parquet` of an hour, in memory: a copy on a disk would be one more place with tokens.
+
+    Raises InputError when the hour was not captured.
+    """
     folder = requests_folder(hour)
-    if not store.exists(f"{folder}/{REQUESTS_NAME}"):
+    try:
+        return pa.py_buffer(store.get(f"{folder}/{REQUESTS_NAME}"))
+    except KeyError:
         remedy = f"materialise the asset `replay_requests` for partition {hour} (job `capture_traffic`)"
-        raise InputError(Problem(store.uri(folder), f"holds no requests of {hour}", remedy))
-    return store.local_folder(folder)
+        raise InputError(Problem(store.uri(folder), f"holds no requests of {hour}", remedy)) from None
 
 
-def stored_tokens(path: Path) -> dict[str, str]:
+def stored_tokens(parquet: pa.Buffer) -> dict[str, str]:
     """The token of each user in a `requests.parquet`, read a row group at a time."""
     tokens: dict[str, str] = {}
-    with pq.ParquetFile(path, read_dictionary=["user", "token"]) as file:
+    with pq.ParquetFile(pa.BufferReader(parquet), read_dictionary=["user", "token"]) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["user", "token"]).unify_dictionaries()
             user, token = (table[name].combine_chunks() for name in ("user", "token"))
@@ -103,7 +106,7 @@ class TokenSource:
         self._issuer = issuer
         self._held: dict[str, Token] = {}
         for hour in plan.workload.hours:
-            for user, token in stored_tokens(captured_folder(store, hour) / REQUESTS_NAME).items():
+            for user, token in stored_tokens(captured_requests(store, hour)).items():
                 expiry_s = issuer.expiry_s(token, user)
                 if user not in self._held or self._held[user].expires_s < expiry_s:
                     self._held[user] = Token(token, expiry_s)

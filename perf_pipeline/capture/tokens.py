@@ -6,6 +6,7 @@ another service in `token_exchange`, which token a run sends in `token_source`. 
 (`requests.parquet`); the key stands where its owner put it.
 """
 
+import base64
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jwt
+import orjson
 
 from perf_pipeline.capture.token_keys import SigningKey, algorithm_of, public_jwk
 from perf_pipeline.plan import TokenSection
@@ -56,7 +58,11 @@ class SignedTokens:
         """Sign with `key`; all but the user comes from the plan's section."""
         self._key = key
         self._section = section
-        self._header = {"kid": public_jwk(key)["kid"], "typ": "at+jwt"}
+        algorithm = algorithm_of(key)
+        self._signature = jwt.get_algorithm_by_name(algorithm)
+        # The header is the same for all tokens, so it is written once: a third of the time of `jwt.encode`.
+        header = {"alg": algorithm, "kid": public_jwk(key)["kid"], "typ": "at+jwt"}
+        self._header = _base64url(orjson.dumps(header))
 
     def __repr__(self) -> str:
         return f"SignedTokens(issuer={self._section.issuer!r}, audience={self._section.audience!r})"
@@ -84,7 +90,8 @@ class SignedTokens:
             "exp": expires_s,
             "jti": hashlib.blake2b(name.encode(), digest_size=16).hexdigest(),
         }
-        return Token(jwt.encode(claims, self._key, algorithm=algorithm_of(self._key), headers=self._header), expires_s)
+        signed = self._header + b"." + _base64url(orjson.dumps(claims))
+        return Token((signed + b"." + _base64url(self._signature.sign(signed, self._key))).decode("ascii"), expires_s)
 
     def expiry_s(self, token: str, user: str) -> float:
         """When a token of this key for this user expires, in unix seconds; `NEVER` for any other text."""
@@ -100,6 +107,11 @@ class SignedTokens:
         if unfit(claims, self._section, user) or claims["act"]["sub"] != self._section.actor:
             return NEVER
         return float(claims["exp"])
+
+
+def _base64url(data: bytes) -> bytes:
+    """Base64url without padding (RFC 7515, section 2)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
 def unfit(claims: Mapping[str, Any], section: TokenSection, user: str) -> str | None:
