@@ -17,6 +17,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError, UnsupportedCodecError
 from kafka.structs import OffsetAndMetadata
 
+from perf_pipeline.capture.quick_records import read_quickly
 from perf_pipeline.errors import InputError, Problem
 
 POLL_RECORDS = 5_000
@@ -218,6 +219,7 @@ def open_topic(
     except (KafkaError, ValueError, TypeError, AssertionError) as error:
         remedy = "name a broker as host:port, and its security settings in PERF_PIPELINE_KAFKA_SETTINGS"
         raise InputError(Problem(_WHERE, f"{bootstrap} cannot be used: {error}", remedy)) from error
+    read_quickly(consumer)
     topic = KafkaTopic(consumer, name, stall_s)
     try:
         yield topic

@@ -60,16 +60,15 @@ controller.quorum.fetch.timeout.ms=400
 """
 
 
-def missing() -> list[str]:
-    """What is needed for the servers and is not there."""
-    lacking = []
-    if not any(KAFKA_JARS.glob("kafka_2.13-*.jar")):
-        lacking.append(".services/kafka")
-    if shutil.which("java") is None:
-        lacking.append("java")
-    if not WEED.is_file():
-        lacking.append(".services/bin/weed")
-    return lacking
+def missing_for_kafka() -> list[str]:
+    """What is needed for a broker and is not there."""
+    jars = [] if any(KAFKA_JARS.glob("kafka_2.13-*.jar")) else [".services/kafka"]
+    return jars if shutil.which("java") else [*jars, "java"]
+
+
+def missing_for_s3() -> list[str]:
+    """What is needed for an S3 server and is not there."""
+    return [] if WEED.is_file() else [".services/bin/weed"]
 
 
 class KafkaServer:
@@ -79,10 +78,11 @@ class KafkaServer:
         """Format the data folder; nothing runs yet."""
         folder.mkdir(parents=True, exist_ok=True)
         self._programs, self._folder = programs, folder
+        self.data = folder / "data"
         port, controller = free_ports(2)
         self.bootstrap = f"{HOST}:{port}"
         self._config = folder / "server.properties"
-        self._config.write_text(_KAFKA.format(host=HOST, port=port, controller=controller, folder=folder / "data"))
+        self._config.write_text(_KAFKA.format(host=HOST, port=port, controller=controller, folder=self.data))
         self._program: Program | None = None
         cluster = uuid.uuid4().hex[:22]
         self._run("format", "kafka.tools.StorageTool", "format", "-t", cluster, "--standalone", "-c", self._config)

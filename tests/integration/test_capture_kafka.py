@@ -17,7 +17,6 @@ from perf_pipeline.capture.kafka_landing import HourLanding, land_hour
 from perf_pipeline.capture.kafka_topic import KafkaTopic, open_topic
 from perf_pipeline.capture.raw_objects import landed_objects, read_object
 from perf_pipeline.errors import InputError
-from perf_pipeline.lab.programs import Programs
 from perf_pipeline.storage import LocalObjectStore
 from tests.access_log_lines import HOUR, HOUR_START_S, numbered
 from tests.integration.servers import KafkaServer, ended
@@ -190,20 +189,19 @@ class Tapped(KafkaTopic):
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_broker_that_goes_and_comes_back(
-    how: str, server_programs: Programs, tmp_path: Path, store: LocalObjectStore, monkeypatch: pytest.MonkeyPatch
+    how: str, own_kafka: KafkaServer, store: LocalObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hour_writer, "OBJECT_OFFSETS", 5000)
-    broker = KafkaServer(server_programs, tmp_path / "kafka")
     lines = [numbered(number, uri="/products/" + "y" * 500) for number in range(40_000)]
-    with ended(broker):
-        topic = broker.create_topic("access")
-        produce(broker, topic, list(lines), linger_ms=20)
-        with open_topic(broker.bootstrap, topic) as opened:
+    with ended(own_kafka):
+        topic = own_kafka.create_topic("access")
+        produce(own_kafka, topic, list(lines), linger_ms=20)
+        with open_topic(own_kafka.bootstrap, topic) as opened:
             opened.__class__ = Tapped
-            back = threading.Thread(target=lambda: (time.sleep(2), broker.start()))
+            back = threading.Thread(target=lambda: (time.sleep(2), own_kafka.start()))
 
             def harm() -> None:
-                getattr(broker, how)()
+                getattr(own_kafka, how)()
                 back.start()
 
             report = land_hour(store, opened.tap(harm), HOUR)  # type: ignore[attr-defined]
@@ -213,18 +211,17 @@ def test_a_broker_that_goes_and_comes_back(
 
 
 def test_a_broker_that_stays_away_is_told_and_the_next_attempt_goes_on(
-    server_programs: Programs, tmp_path: Path, store: LocalObjectStore
+    own_kafka: KafkaServer, store: LocalObjectStore
 ) -> None:
-    broker = KafkaServer(server_programs, tmp_path / "kafka")
     lines = [numbered(number, uri="/products/" + "y" * 500) for number in range(40_000)]
-    with ended(broker):
-        topic = broker.create_topic("access")
-        produce(broker, topic, list(lines), linger_ms=20)
-        with pytest.raises(InputError, match="see that"), open_topic(broker.bootstrap, topic, stall_s=2) as opened:
+    with ended(own_kafka):
+        topic = own_kafka.create_topic("access")
+        produce(own_kafka, topic, list(lines), linger_ms=20)
+        with pytest.raises(InputError, match="see that"), open_topic(own_kafka.bootstrap, topic, stall_s=2) as opened:
             opened.__class__ = Tapped
-            land_hour(store, opened.tap(broker.kill), HOUR)  # type: ignore[attr-defined]
-        broker.start()
-        land(broker, topic, store)
+            land_hour(store, opened.tap(own_kafka.kill), HOUR)  # type: ignore[attr-defined]
+        own_kafka.start()
+        land(own_kafka, topic, store)
     assert landed(store, topic) == lines
 
 
@@ -258,20 +255,17 @@ def test_a_rebalance_of_its_group_takes_nothing_away(
     assert report.lines == len(lines)
 
 
-def test_bytes_damaged_on_the_broker_s_disk_are_set_aside(
-    server_programs: Programs, tmp_path: Path, store: LocalObjectStore
-) -> None:
-    broker = KafkaServer(server_programs, tmp_path / "kafka")
-    with ended(broker):
-        topic = broker.create_topic("access")
+def test_bytes_damaged_on_the_broker_s_disk_are_set_aside(own_kafka: KafkaServer, store: LocalObjectStore) -> None:
+    with ended(own_kafka):
+        topic = own_kafka.create_topic("access")
         for number in range(5):
-            produce(broker, topic, [numbered(10 * number + each) for each in range(10)], linger_ms=200)
-        broker.stop()
-        (segment,) = (tmp_path / "kafka/data/access-0").glob("*.log")
+            produce(own_kafka, topic, [numbered(10 * number + each) for each in range(10)], linger_ms=200)
+        own_kafka.stop()
+        (segment,) = (own_kafka.data / "access-0").glob("*.log")
         data = segment.read_bytes()
         segment.write_bytes(data.replace(b"/products/25", b"/pr0ducts/25"))
-        broker.start()
-        report = land(broker, topic, store)
+        own_kafka.start()
+        report = land(own_kafka, topic, store)
     lost = report.quarantined["damaged in the broker"]
     assert report.lines == 50 - lost and 1 <= lost <= 10
     assert numbered(19) in landed(store, topic) and numbered(30) in landed(store, topic)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
+from perf_pipeline.capture.hours import hour_of
 from perf_pipeline.capture.raw_objects import landed_objects, read_object
 from perf_pipeline.storage import ObjectStore, open_store
 from tests.access_log_lines import HOUR, HOUR_START_S, line
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 KILLS = 100
 NEXT = "2026-11-30-05:00"
 HOURS = ["2026-11-30-03:00", HOUR, NEXT]
+"""Hours that are landed. The latest lines belong to the hour before them."""
 LINES = 12_000
 
 
@@ -40,8 +42,7 @@ def lines(kafka: KafkaServer) -> tuple[str, Counter[tuple[str, bytes]], int]:
         if number % 500 == 0:
             value, bad = b"\xff no line %d" % number, bad + 1
         else:
-            hour = int(came_s - late_s - HOUR_START_S) // 3600 if came_s - late_s >= HOUR_START_S else -1
-            written[HOURS[hour + 1], value] += 1
+            written[hour_of(int(came_s - late_s)), value] += 1
         producer.send(topic, value, partition=number % 2, timestamp_ms=int(came_s * 1000))
     producer.flush()
     producer.close()
@@ -100,7 +101,7 @@ def landed(store: ObjectStore, topic: str) -> Counter[tuple[str, bytes]]:
     """Every line that is landed, with its hour."""
     return Counter(
         (hour, each)
-        for hour in HOURS
+        for hour in ["2026-11-30-02:00", *HOURS]
         for key in landed_objects(store, topic, hour)
         for each in read_object(store, key).to_pybytes().splitlines()
     )
