@@ -6,8 +6,8 @@
 All read the same raw objects (zstd, 50,000 lines each) and write Parquet. DuckDB copies the columns that are in the
 log. The plain loop (`plain_loop.py`) is what a person would write first. `build_requests` also cleans and redacts URIs
 in all their encodings, matches routes, drops duplicates, sorts by arrival, adds a token per user, and writes the
-quarantine. The log is made here from a seed: 2,000 users and 5,000 products, both skewed; 95 % answered GETs; 1 % of the
-lines are not plain ASCII. Times are processor seconds, the smallest of the rounds (of two for the loop).
+quarantine. The log is made here from a seed: 2,000 users and 5,000 products, both skewed; 95 % answered GETs; 1 % of
+the lines are not plain ASCII. Times are processor seconds, the smallest of the rounds (of two for the loop).
 With --memory each count of lines is built in a process of its own, whose peak is printed.
 """
 

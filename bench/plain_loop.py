@@ -1,7 +1,7 @@
 """The loop that a person would write first: access-log lines to Parquet with nothing but `json`, `re` and `urllib`.
 
-What belongs here: what `bench/capture_requests.py` compares with. It does less than `build_requests`: it looks at a query
-once and not through several encodings, writes no quarantine, and keeps everything in memory.
+What belongs here: what `bench/capture_requests.py` compares with. It does less than `build_requests`: it looks at a
+query once and not through several encodings, writes no quarantine, and keeps everything in memory.
 """
 
 import json

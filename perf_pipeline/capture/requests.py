@@ -164,7 +164,7 @@ def _write_requests(path: Path, merged: Merged, issuer: TokenIssuer | None, now_
                 ],
                 schema=REQUESTS,
             )
-            writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            writer.write_table(table, row_group_size=2 * ROW_GROUP_ROWS)
             accepted += len(table)
             bounds = [*bounds[:1], *(table["arrival"][row].as_py() for row in (0, -1))]
             rates.update(pc.unique(window["sampling_rate"]).to_pylist())
