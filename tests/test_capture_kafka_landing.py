@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -259,6 +260,49 @@ def test_very_long_lines_end_an_object_early(store: LocalObjectStore, monkeypatc
         assert [int(Path(key).name[:20]) for key in parts[0].objects] == [0, 3, 6, 9, 10]
         assert landed(store) == lines
         store.delete("raw")
+
+
+def test_runs_at_the_same_time_agree_on_where_hours_begin(store: LocalObjectStore) -> None:
+    """Each hour is landed by three runs at once, while the topic grows: still each line once."""
+    hours = [hour_of(HOUR_START_S + shift * HOUR_S) for shift in range(-1, 6)]
+    written = [(number * 50, at(number * 50 - 30, number)) for number in range(400)]
+    whole = records(*(came(*each) for each in written))
+    part = whole[:396]
+    topics = [FakeTopic([part], batch=size) for size in (3, 10, 17)]
+    failures: list[BaseException] = []
+
+    def run(topic: FakeTopic, hour: str) -> None:
+        try:
+            land(store, topic, hour)
+        except BaseException as failure:
+            failures.append(failure)
+
+    runs = [threading.Thread(target=run, args=(topic, hour)) for hour in hours for topic in topics]
+    for each in runs:
+        each.start()
+        part += whole[len(part) : len(part) + 1]
+    for each in runs:
+        each.join()
+    assert not failures
+    found = [each for hour in hours for each in landed(store, hour)]
+    assert Counter(found) == Counter(value for _, value in written[: len(found)])
+    assert len(found) >= 396
+
+
+def test_a_damaged_start_of_an_hour_is_told(store: LocalObjectStore) -> None:
+    topic = FakeTopic([records(came(1, at(1, 1)))])
+    land(store, topic)
+    store.put("raw/access/hour_starts/dt=2026-11-30/hour=05.json", b"{")
+    with pytest.raises(InputError, match=r"hour=05\.json: is damaged"):
+        land(store, topic)
+
+
+def test_a_damaged_manifest_is_told(store: LocalObjectStore) -> None:
+    topic = FakeTopic([records(came(1, at(1, 1)))])
+    land(store, topic)
+    store.put("raw/access/dt=2026-11-30/hour=04/part=0/manifest.json", b"[]")
+    with pytest.raises(InputError, match="is no manifest of a landing from Kafka"):
+        land(store, topic)
 
 
 class Killed(BaseException):
