@@ -69,7 +69,7 @@ class CaptureNginx:
                 for request in batch:
                     _read_answer(answers, request.startswith(b"HEAD"))
 
-    def rotate(self, **options: object) -> subprocess.CompletedProcess[str]:
+    def rotate(self) -> subprocess.CompletedProcess[str]:
         """Rotate the log as a newcomer would."""
         command = ["sh", str(NGINX / "rotate.sh"), str(self.log), str(self.folder / "nginx.pid")]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -79,8 +79,13 @@ class CaptureNginx:
         os.kill(self.program.pid, 1)
 
     def files(self) -> list[Path]:
-        """The capture log and what it was renamed to."""
-        return sorted(self.log.parent.glob("capture.log*"))
+        """The capture log and what it was handed over as."""
+        return sorted(self.log.parent.iterdir())
+
+    @property
+    def handed_over(self) -> Path:
+        """The pattern of the files that a shipper reads."""
+        return self.log.with_name("capture-*.log")
 
     def lines(self) -> list[bytes]:
         """All lines in all files, in no order, once nginx has flushed them."""

@@ -1,13 +1,13 @@
 """From a real nginx to Parquet: rsyslog ships its log to a real broker, the assets land it and make requests of it.
 
-What was sent is counted at the beginning and at the end. Between them the log is rotated, the shipper is stopped, and the
-broker is away.
+What was sent is counted at the beginning and at the end. Between them the log is rotated, the shipper is stopped,
+and the broker is away.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +17,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from dagster._core.test_utils import freeze_time
 from kafka import KafkaConsumer, TopicPartition
 
 from assets.definitions import build_defs
@@ -51,11 +52,16 @@ def records_of(bootstrap: str, topic: str) -> list[bytes]:
 
 def shipped(bootstrap: str, topic: str, nginx: CaptureNginx) -> list[bytes]:
     """The records, once there are as many as lines in the log; all there are after a while."""
-    nginx.flushed()
+    hand_over(nginx.flushed())
     deadline = time.monotonic() + WAIT_S
     while len(values := records_of(bootstrap, topic)) < len(nginx.lines()) and time.monotonic() < deadline:
         time.sleep(0.5)
     return values
+
+
+def hand_over(nginx: CaptureNginx) -> None:
+    rotated = nginx.rotate()
+    assert rotated.returncode == 0, rotated.stderr
 
 
 def as_logged(nginx: CaptureNginx) -> Counter[bytes]:
@@ -83,7 +89,8 @@ def capture(tmp_path: Path, bootstrap: str, topic: str, store: str, hours: list[
     )
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
     metadata = []
-    with dg.instance_for_test() as instance:
+    # The partition of an hour is there once the hour is over.
+    with dg.instance_for_test() as instance, freeze_time(datetime.now(UTC) + timedelta(hours=2)):
         for hour in hours:
             result = defs.resolve_job_def("capture_traffic").execute_in_process(
                 instance=instance, partition_key=hour, run_config=quiet
@@ -108,12 +115,12 @@ def test_every_line_of_nginx_is_a_row_of_parquet_or_in_quarantine(
     began = unhurried()
     with (
         capture_nginx(server_programs, tmp_path / "nginx", "user") as nginx,
-        shipping(server_programs, tmp_path / "shipper", nginx.log, kafka.bootstrap, topic) as shipper,
+        shipping(server_programs, tmp_path / "shipper", nginx.handed_over, kafka.bootstrap, topic) as shipper,
     ):
         for number, user in enumerate(users):
             nginx.get([f"/products/{product}" for product in range(100)], user)
             if number % 5 == 4:
-                assert nginx.rotate().returncode == 0
+                hand_over(nginx)
         nginx.get(
             ["/products?email=a%40b.test", b"/products?q=caf\xe9", "/products?access_token=1", "/unknown"], users[0]
         )
@@ -153,20 +160,23 @@ def test_a_shipper_that_was_away_and_a_broker_that_was_away_lose_nothing(
     broker = KafkaServer(server_programs, tmp_path / "kafka")
     with ended(broker), capture_nginx(server_programs, tmp_path / "nginx") as nginx:
         topic = broker.create_topic("access-log")
-        with shipping(server_programs, tmp_path / "shipper", nginx.log, broker.bootstrap, topic) as shipper:
+        with shipping(server_programs, tmp_path / "shipper", nginx.handed_over, broker.bootstrap, topic) as shipper:
             nginx.get([f"/products/{number}" for number in range(500)], user)
-            nginx.flushed()
+            hand_over(nginx)
+            time.sleep(2)
             shipper.stop()
             nginx.get([f"/products/{number}" for number in range(500, 1000)], user)
-            nginx.flushed()
+            hand_over(nginx)
             shipper.start()
             nginx.get([f"/products/{number}" for number in range(1000, 1500)], user)
-            nginx.flushed()
+            hand_over(nginx)
+            time.sleep(2)
             broker.stop()
             nginx.get([f"/products/{number}" for number in range(1500, 2000)], user)
-            assert nginx.flushed().rotate().returncode == 0
+            hand_over(nginx)
             nginx.get([f"/products/{number}" for number in range(2000, 2500)], user)
-            nginx.flushed()
+            hand_over(nginx)
+            time.sleep(2)
             broker.start()
             records = shipped(broker.bootstrap, topic, nginx)
     counts, logged = Counter(records), as_logged(nginx)
