@@ -139,3 +139,29 @@ def test_every_field_of_the_schema_says_what_it_is() -> None:
         if "description" not in field and name not in ("name",)
     ]
     assert unexplained == []
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://id.example.test/token", "https://", "id.example.test/token", "ftp://localhost/x", "https://a:b@id.example/t",
+     "https://id.example.test/token?secret=x", "https://id.example.test/token#x", "http://127.0.0.1.evil.test/t"],
+)  # fmt: skip
+def test_a_token_endpoint_is_https_or_local_and_holds_no_secret(tmp_path: Path, endpoint: str) -> None:
+    tokens = {"issuer": "i", "audience": "a", "exchange": {"endpoint": endpoint}}
+    (problem,) = problems(tmp_path, changed(tokens=tokens))
+    assert "tokens.exchange.endpoint" in problem
+
+
+@pytest.mark.parametrize("endpoint", ["https://id.example.test/token", "http://127.0.0.1:8080/t", "http://[::1]/t"])
+def test_endpoints_that_are(tmp_path: Path, endpoint: str) -> None:
+    tokens = {"issuer": "i", "audience": "a", "exchange": {"endpoint": endpoint}}
+    plan = load_plan(write(tmp_path, changed(tokens=tokens)))
+    assert plan.tokens.exchange is not None
+
+
+def test_tokens_that_cannot_outlive_a_run_are_found_in_the_plan(tmp_path: Path) -> None:
+    """A run of this plan takes up to 2 + 0.5 + 5 + 5 + 60 s, and clocks may differ by 30 s."""
+    tokens = {"issuer": "i", "audience": "a"}
+    (problem,) = problems(tmp_path, changed(tokens=tokens | {"ttl_s": 102}))
+    assert "tokens.ttl_s is 102 s, but a run takes up to 72.5 s" in problem
+    assert load_plan(write(tmp_path, changed(tokens=tokens | {"ttl_s": 103}))).load.longest_s == 72.5
