@@ -187,6 +187,10 @@ class S3Server:
             # It takes 10 s to leave in good order, which nobody waits for here.
             self._programs.end(self._program, grace_s=0)
             self._program = None
+            for port in self._ports.values():
+                for number in (port, port + 10_000):
+                    for left in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                        left.unlink(missing_ok=True)
 
     def client(self) -> Any:
         """A boto3 client of the server."""
