@@ -61,8 +61,10 @@ class CaptureNginx:
 
     def send(self, requests: Sequence[bytes]) -> None:
         """Send raw requests and read an answer for each."""
-        with socket.create_connection((HOST, self.port), timeout=_READ_S) as connection:
-            answers = connection.makefile("rb")
+        with (
+            socket.create_connection((HOST, self.port), timeout=_READ_S) as connection,
+            connection.makefile("rb") as answers,
+        ):
             for start in range(0, len(requests), _PIPELINED):
                 batch = requests[start : start + _PIPELINED]
                 connection.sendall(b"".join(batch))

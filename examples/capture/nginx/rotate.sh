@@ -27,14 +27,22 @@ if [ -n "$master" ] && [ -n "$(find "$folder" -name 'rotating-*')" ]; then
   kill -USR1 "$master" 2>/dev/null || master= # it has ended, and its pid file was left
 fi
 
-# The processes of nginx, its master or a worker, that have a file open.
+# The processes of nginx, its master or a worker, that have a file open, or that this user may not look into.
 holders() {
   inode=$(ls -iL "$1" | awk '{ print $1 }')
   for pid in $master $(cat "/proc/$master/task/$master/children" 2>/dev/null); do
     # shellcheck disable=SC2012 # find follows no links of /proc
-    ls -iL "/proc/$pid/fd" 2>/dev/null | awk -v pid="$pid" -v inode="$inode" '$1 == inode { print pid; exit }'
+    open=$(ls -iL "/proc/$pid/fd" 2>/dev/null | awk '{ print $1 }')
+    case "
+$open
+" in *"
+$inode
+"*) echo "$pid" ;; "
+
+") [ ! -d "/proc/$pid" ] || echo "$pid" ;; esac
   done
 }
+[ -d /proc/self ] || sleep 2 # without /proc nobody can tell: nginx opens its logs within milliseconds
 for file in "$folder"/rotating-*; do
   [ -e "$file" ] || continue
   tries=0
@@ -42,7 +50,7 @@ for file in "$folder"/rotating-*; do
     tries=$((tries + 1))
     if [ "$tries" -gt 50 ]; then
       echo "rotate.sh: nginx $(holders "$file" | tr '\n' ' ')still writes to $file:" \
-        "may its user enter $folder and write there?" >&2
+        "may its user enter $folder and write there, and is rotate.sh run by nginx's user or by root?" >&2
       exit 1
     fi
     sleep 0.2
