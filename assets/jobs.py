@@ -5,8 +5,9 @@ Each runs in one process: the steps are light, and a process for each would impo
 
 import dagster as dg
 
-from assets.capture import raw_access_log, replay_requests
+from assets.capture import replay_requests
 from assets.gates import repeat_agreement, run_validity, version_change
+from assets.landing import raw_access_log
 from assets.metrics import run_metrics
 from assets.release import release_history, release_verdict
 from assets.runs import test_runs, workload

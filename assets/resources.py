@@ -5,12 +5,15 @@ the resource is used and never at import.
 """
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import dagster as dg
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, SignedTokens, load_signing_key, public_key_pem
+from perf_pipeline.capture.kafka_topic import KafkaTopic, open_topic
+from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, SigningKey, load_signing_key, public_key_pem
+from perf_pipeline.capture.token_source import token_issuer
+from perf_pipeline.capture.tokens import TokenIssuer
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.settings import read_settings
 from perf_pipeline.storage import ObjectStore, open_store
@@ -39,6 +42,22 @@ class StoreResource(dg.ConfigurableResource):
         return open_store(self.location or read_settings().store)
 
 
+class KafkaResource(dg.ConfigurableResource):
+    """The Kafka cluster that the access log is landed from, where it comes from one."""
+
+    bootstrap: str = ""
+    settings_file: str = ""
+
+    def brokers(self) -> str | None:
+        """The brokers, `host:port[,host:port...]`; None where no cluster is named."""
+        return self.bootstrap or read_settings().kafka
+
+    def topic(self, name: str) -> AbstractContextManager[KafkaTopic]:
+        """A topic, ready to read. Raises InputError when the cluster cannot be reached."""
+        settings = Path(self.settings_file) if self.settings_file else read_settings().kafka_settings
+        return open_topic(self.brokers() or "", name, settings)
+
+
 class WarehouseResource(dg.ConfigurableResource):
     """The DuckDB file that people query; it is locked only while a call is under way."""
 
@@ -54,15 +73,15 @@ class TokenResource(dg.ConfigurableResource):
 
     key_file: str = ""
 
-    def issuer(self, plan: Plan) -> SignedTokens:
+    def issuer(self, plan: Plan) -> TokenIssuer:
         """What issues tokens by the plan's token section. Raises InputError when there is no key."""
-        return SignedTokens(self._key(), plan.tokens)
+        return token_issuer(self._key(), plan.tokens)
 
     def public_key(self) -> str:
         """What a service verifies the tokens with (PEM). Raises InputError when there is no key."""
         return public_key_pem(self._key())
 
-    def _key(self) -> Ed25519PrivateKey:
+    def _key(self) -> SigningKey:
         if self.key_file:
             return load_signing_key({KEY_FILE_VARIABLE: self.key_file})
         return load_signing_key({KEY_FILE_VARIABLE: str(read_settings().token_key_file)} | dict(os.environ))

@@ -10,7 +10,7 @@ from pydantic import Field
 from assets.capture import replay_requests
 from assets.partitions import comparison_asset
 from assets.resources import PlanResource, StoreResource, TokenResource
-from perf_pipeline.capture.token_source import token_source
+from perf_pipeline.capture.token_source import TokenSource
 from perf_pipeline.judge import settled_at
 from perf_pipeline.lab.campaign import run_campaign
 from perf_pipeline.plan import check_versions, split_comparison_key
@@ -64,20 +64,23 @@ def test_runs(
     loaded, objects = plan.load(), store.open()
     baseline, candidate = split_comparison_key(context.partition_key)
     check_versions(loaded, baseline, candidate)
+    source = TokenSource(objects, loaded, tokens.issuer(loaded))
     report = run_campaign(
         objects,
         loaded,
         baseline,
         candidate,
         freeze_workload(objects, loaded),
-        token_source(objects, loaded.workload.hours, tokens.issuer(loaded)),
+        source,
         tokens.public_key(),
         config.fresh,
         settled=lambda look: settled_at(objects, context.partition_key, loaded, look),
+        before_measuring=source.begin,
     )
     return dg.MaterializeResult(
         metadata={
             "runs measured now": len(report.measured),
+            "tokens made for them": source.renewed,
             "runs that were there": len(report.found),
             "runs that did not finish": dg.MetadataValue.md(
                 "\n".join(f"- `{run_id}`: {reason}" for run_id, reason in report.failed.items()) or "none"

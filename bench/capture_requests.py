@@ -1,12 +1,15 @@
-"""Access-log lines per second on one core: `build_requests` against DuckDB's own JSON-to-Parquet copy.
+"""Access-log lines per second on one core, memory, cost of tokens: `build_requests` beside what else one could use.
 
     .venv/bin/python bench/capture_requests.py [--lines 500000] [--rounds 5]
+    .venv/bin/python bench/capture_requests.py --memory 1000000 10000000
 
-Both read the same raw objects (zstd, 50,000 lines each) and write Parquet. DuckDB copies the columns that are in the
-log. `build_requests` also filters, cleans and redacts URIs, matches routes, drops duplicates, sorts by arrival, adds
-a token per user, and writes the quarantine. The log is made here from a seed: 2,000 users and 5,000 products, both
-skewed; 95 % answered GETs; 1 % of the lines are not plain ASCII. Times are processor seconds, the smallest of the
-rounds, in which both take turns.
+All read the same raw objects (zstd, 50,000 lines each) and write Parquet. DuckDB copies the columns that are in the
+log. The plain loop (`plain_loop.py`) is what a person would write first. `build_requests` also cleans and redacts URIs
+in all their encodings, matches routes, drops duplicates, sorts by arrival, adds a token per user, and writes the
+quarantine. The log is made here from a seed: 2,000 users and 5,000 products, both skewed; 95 % answered GETs; 1 % of
+the lines are not plain ASCII. Times are processor seconds, the smallest of the rounds (of two for the loop).
+With --memory each count of lines is built in a process of its own, whose peak is printed. Mapped files are the sorted
+runs of an hour: the kernel drops their pages when memory is short.
 """
 
 import argparse
@@ -14,22 +17,29 @@ import functools
 import itertools
 import os
 import random
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
+import plain_loop
 import pyarrow as pa
+import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from perf_pipeline.capture import arrival_order, requests, sieve
+from perf_pipeline.capture.hours import hour_folder
 from perf_pipeline.capture.landing import land_file
 from perf_pipeline.capture.raw_objects import landed_objects
 from perf_pipeline.capture.tokens import SignedTokens
-from perf_pipeline.plan import Plan, TokenSection
+from perf_pipeline.plan import Plan
 from perf_pipeline.storage import LocalObjectStore
 
 HOUR = "2026-11-30-04:00"
@@ -42,6 +52,11 @@ ROUTES = [
     "/products", "/products/{id}", "/products/{id}/reviews", "/orders/{id}", "/recommendations", "/cart",
     "/categories/{name}",
 ]  # fmt: skip
+
+OF_DUCKDB, OF_LOOP = 0.6, 8.0
+SIGNING = "sign tokens"
+
+Result = TypeVar("Result")
 
 COPY = """
 COPY (
@@ -128,63 +143,156 @@ class Stopwatch:
 
 
 def main() -> None:
-    """Make the log, land it, and let both take turns."""
+    """Compare speeds, or measure the memory of builds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--memory", type=int, nargs="+", metavar="LINES")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-
     with tempfile.TemporaryDirectory(prefix="bench-capture-") as folder:
-        log = Path(folder, "access.json")
-        with log.open("w", encoding="utf-8") as file:
-            file.writelines(log_lines(options.lines))
-        store = LocalObjectStore(Path(folder, "store"))
-        start = time.process_time()
-        land_file(store, log, TOPIC, HOUR)
-        landing_s = time.process_time() - start
-        objects = [store.uri(key) for key in landed_objects(store, TOPIC, HOUR)]
-        plan = _plan()
-        issuer = SignedTokens(Ed25519PrivateKey.generate(), TokenSection(issuer="bench", audience="bench"))
+        for lines in options.memory or []:
+            measure_memory(Path(folder), lines)
+        if not options.memory:
+            sys.exit(0 if compare(Path(folder), options.lines, options.rounds) else 1)
 
-        stopwatch = Stopwatch()
-        stopwatch.watch(requests, "build_requests", "the rest")
-        stopwatch.watch(requests, "read_object", "decompress")
-        stopwatch.watch(sieve, "Lines", "find lines")
-        stopwatch.watch(sieve, "split_plain_lines", "split plain lines")
-        stopwatch.watch(sieve, "clean_column", "clean and redact URIs, match routes")
-        stopwatch.watch(sieve.Sieve, "_sift_others", "other lines, one by one")
-        stopwatch.watch(sieve.Sieve, "sift", "field rules, columns")
-        stopwatch.watch(arrival_order.ArrivalOrder, "merge", "sort, drop duplicates")
-        stopwatch.watch(requests, "_write_rejected", "write quarantine")
-        stopwatch.watch(SignedTokens, "issue", "sign tokens")
-        stopwatch.watch(requests, "_write_requests", "write requests")
-        best_copy = best_build = float("inf")
-        steps: dict[str, float] = {}
-        for _ in range(options.rounds):
-            start = time.process_time()
-            with duckdb.connect(config={"threads": 1}) as connection:
-                connection.execute(COPY.replace("{target}", str(Path(folder, "copy.parquet"))), [objects])
-            best_copy = min(best_copy, time.process_time() - start)
-            stopwatch.seconds.clear()
-            start = time.process_time()
-            report = requests.build_requests(store, plan, HOUR, issuer)
-            spent = time.process_time() - start
-            if spent < best_build:
-                best_build, steps = spent, dict(stopwatch.seconds)
 
-    print(f"{options.lines:,} lines, {report.accepted:,} accepted, {report.users:,} users")
-    print(f"  DuckDB read_json -> Parquet copy   {best_copy:6.2f} s  {options.lines / best_copy:12,.0f} lines/s")
-    print(f"  build_requests                     {best_build:6.2f} s  {options.lines / best_build:12,.0f} lines/s")
-    print(f"  ratio                              {best_copy / best_build:6.2f}    (promised: at least 0.5)")
+def compare(folder: Path, lines: int, rounds: int) -> bool:
+    """Print speeds, steps and the cost of tokens; whether the promises are kept."""
+    store, landing_s = landed(folder, lines)
+    objects = [store.uri(key) for key in landed_objects(store, TOPIC, HOUR)]
+    plan = _plan()
+    key = Ed25519PrivateKey.generate()
+    issuer = SignedTokens(key, plan.tokens)
+    stopwatch = Stopwatch()
+    stopwatch.watch(requests, "build_requests", "the rest")
+    stopwatch.watch(requests, "read_object", "decompress")
+    stopwatch.watch(sieve, "Lines", "find lines")
+    stopwatch.watch(sieve, "split_plain_lines", "split plain lines")
+    stopwatch.watch(sieve, "clean_column", "clean and redact URIs, match routes")
+    stopwatch.watch(sieve.Sieve, "_sift_others", "other lines, one by one")
+    stopwatch.watch(sieve.Sieve, "sift", "field rules, columns")
+    stopwatch.watch(arrival_order.ArrivalOrder, "merge", "sort, drop duplicates")
+    stopwatch.watch(requests, "_write_rejected", "write quarantine")
+    stopwatch.watch(SignedTokens, "issue", SIGNING)
+    stopwatch.watch(requests, "_write_requests", "write requests")
+    best_copy = best_build = float("inf")
+    steps: dict[str, float] = {}
+    loop_s = min(
+        seconds(lambda: plain_loop.write_requests(objects, ROUTES, folder / "loop.parquet", issuer, time.time()))[0]
+        for _ in range(2)
+    )
+    for _ in range(rounds):
+        copy_s, _ = seconds(lambda: duckdb_copy(objects, folder / "copy.parquet"))
+        best_copy = min(best_copy, copy_s)
+        stopwatch.seconds.clear()
+        build_s, report = seconds(lambda: requests.build_requests(store, plan, HOUR, issuer))
+        if build_s < best_build:
+            best_build, steps = build_s, dict(stopwatch.seconds)
+
+    print(f"{lines:,} lines, {report.accepted:,} accepted, {report.users:,} users")
+    print(f"  DuckDB read_json -> Parquet copy   {best_copy:6.2f} s  {lines / best_copy:12,.0f} lines/s")
+    print(f"  plain Python json loop             {loop_s:6.2f} s  {lines / loop_s:12,.0f} lines/s")
+    print(f"  build_requests                     {best_build:6.2f} s  {lines / best_build:12,.0f} lines/s")
+    print(f"  build / DuckDB                     {best_copy / best_build:6.2f}    (promised: at least {OF_DUCKDB})")
+    print(f"  build / loop                       {loop_s / best_build:6.2f}    (promised: at least {OF_LOOP})")
     print("build_requests by step")
-    for step, seconds in sorted(steps.items(), key=lambda item: -item[1]):
-        print(f"  {step:<36} {seconds:6.3f} s  {seconds / best_build:5.0%}")
-    print(f"landing before it (land_file)        {landing_s:6.2f} s  {options.lines / landing_s:12,.0f} lines/s")
-    sys.exit(0 if best_copy / best_build >= 0.5 else 1)
+    for step, spent_s in sorted(steps.items(), key=lambda item: -item[1]):
+        print(f"  {step:<36} {spent_s:6.3f} s  {spent_s / best_build:5.0%}")
+    print(f"landing before it (land_file)        {landing_s:6.2f} s  {lines / landing_s:12,.0f} lines/s")
+    print_tokens(store, key, report.accepted)
+    return best_copy / best_build >= OF_DUCKDB and loop_s / best_build >= OF_LOOP
+
+
+def print_tokens(store: LocalObjectStore, key: Ed25519PrivateKey, rows: int) -> None:
+    """Signatures per second by algorithm, and what a row takes in Parquet."""
+    users = [str(uuid.UUID(int=number)) for number in range(1, 2001)]
+    rsa_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    print("tokens")
+    for name, each in (("EdDSA", key), ("RS256, 2048 bits", rsa_key)):
+        spent_s, _ = seconds(lambda each=each: SignedTokens(each, _plan().tokens).issue(users, time.time()))
+        print(f"  {name:<18} {len(users) / spent_s:10,.0f} signatures/s")
+    path = store.root / f"requests/{hour_folder(HOUR)}/requests.parquet"
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        columns: dict[str, int] = {}
+        for group in groups:
+            for number in range(group.num_columns):
+                column = group.column(number)
+                columns[column.path_in_schema] = columns.get(column.path_in_schema, 0) + column.total_compressed_size
+    print(f"requests.parquet: {path.stat().st_size / rows:.1f} bytes a row, of which")
+    for name, size in sorted(columns.items(), key=lambda item: -item[1]):
+        print(f"  {name:<18} {size / rows:6.2f}")
+
+
+def measure_memory(folder: Path, lines: int) -> None:
+    """Build an hour of so many lines in a process of its own and print its peak of resident memory."""
+    place = folder / str(lines)
+    place.mkdir()
+    store, _ = landed(place, lines)
+    command = [sys.executable, "-c", BUILD, str(store.root)]
+    here = Path(__file__).parent
+    environ = os.environ | {"PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    peak_mib, own_mib, before_mib, spent_s = map(float, done.stdout.split())
+    print(
+        f"{lines:>12,} lines: peak {own_mib:6,.0f} MiB of its own, {peak_mib:,.0f} MiB with files that are mapped "
+        f"({before_mib:,.0f} MiB before the build); {lines / spent_s:,.0f} lines/s",
+        flush=True,
+    )
+    shutil.rmtree(place)
+
+
+BUILD = """
+import resource, sys, threading, time
+from pathlib import Path
+import pyarrow as pa
+import capture_requests as bench
+pa.set_cpu_count(1); pa.set_io_thread_count(1)
+store, plan = bench.LocalObjectStore(Path(sys.argv[1])), bench._plan()
+issuer = bench.SignedTokens(bench.Ed25519PrivateKey.generate(), plan.tokens)
+before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+own_kib, ended = [0], threading.Event()
+def watch():
+    while not ended.wait(0.02):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        own_kib.append(int(next(line for line in lines if line.startswith("RssAnon")).split()[1]))
+thread = threading.Thread(target=watch)
+if Path("/proc/self/status").exists():
+    thread.start()
+began_s = time.process_time()
+bench.requests.build_requests(store, plan, bench.HOUR, issuer)
+spent_s = time.process_time() - began_s
+ended.set()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, max(own_kib) / 1024, before_kib / 1024, spent_s)
+"""
+
+
+def landed(folder: Path, lines: int) -> tuple[LocalObjectStore, float]:
+    """A store with the raw objects of a log of so many lines, and the processor seconds of landing it."""
+    log = folder / "access.json"
+    with log.open("w", encoding="utf-8") as file:
+        file.writelines(log_lines(lines))
+    store = LocalObjectStore(folder / "store")
+    landing_s, _ = seconds(lambda: land_file(store, log, TOPIC, HOUR))
+    log.unlink()
+    return store, landing_s
+
+
+def duckdb_copy(objects: list[str], target: Path) -> None:
+    """DuckDB's own way from the raw objects to Parquet, on one thread."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute(COPY.replace("{target}", str(target)), [objects])
+
+
+def seconds(work: Callable[[], Result]) -> tuple[float, Result]:
+    """Processor seconds that some work takes, and what it returns."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
 
 
 def _plan() -> Plan:

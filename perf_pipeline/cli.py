@@ -15,6 +15,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from perf_pipeline.cli_plan import plan as plan_commands
+from perf_pipeline.cli_upkeep import prune, tokens, warehouse
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.exits import NOT_ENOUGH_EVIDENCE, exit_code, write_whatever_the_encoding
 from perf_pipeline.files import own_command, project_file
@@ -77,7 +79,7 @@ def compare(
 
 
 def _compare(plan_path: Path, baseline: str | None, candidate: str | None, flags: list[str]) -> None:
-    from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, KEY_VARIABLE, ensure_signing_key, load_signing_key
+    from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, KEY_VARIABLE, ensure_signing_key, load_signing_key
     from perf_pipeline.orchestration import become_comparison_job
     from perf_pipeline.plan import check_versions, comparison_key, load_plan
     from perf_pipeline.replay.k6 import find_k6
@@ -117,7 +119,7 @@ def backfill(
 
     Runs that are already there are not repeated. A comparison that fails stops no other; the exit code is 1 then.
     """
-    from perf_pipeline.capture.tokens import ensure_signing_key
+    from perf_pipeline.capture.token_keys import ensure_signing_key
     from perf_pipeline.judge import load_policy
     from perf_pipeline.orchestration import become_backfill
     from perf_pipeline.plan import load_plan, split_comparison_key
@@ -284,110 +286,5 @@ def policy_diff(
     sys.exit(NOT_ENOUGH_EVIDENCE if unanswered else decision.exit_code)
 
 
-@main.command()
-@click.option("--plan", "plan_path", type=_PATH, help="Plan with the retention section.  [default: the deployment's]")
-@click.option("--dry-run", is_flag=True, help="Only show what would go.")
-def prune(plan_path: Path | None, dry_run: bool) -> None:
-    """Remove what is older than the plan keeps it: raw logs, requests, tokens, workloads, runs, reports."""
-    from datetime import UTC, datetime
-
-    from perf_pipeline.plan import load_plan
-    from perf_pipeline.report.prune_table import render
-    from perf_pipeline.retention import find_expired, prune
-    from perf_pipeline.storage import open_store
-    from perf_pipeline.warehouse import Warehouse
-
-    settings = read_settings()
-    store = open_store(settings.store)
-    expired = find_expired(store, load_plan(plan_path or settings.plan).retention, datetime.now(UTC))
-    Console().print(render(expired, dry_run))
-    if not dry_run:
-        prune(store, Warehouse(settings.warehouse), expired)
-
-
-@main.group()
-def warehouse() -> None:
-    """Keep the DuckDB file that people query."""
-
-
-@warehouse.command("rebuild")
-def warehouse_rebuild() -> None:
-    """Make the DuckDB file anew from the tables in the object store."""
-    from perf_pipeline.storage import open_store
-    from perf_pipeline.warehouse import Warehouse
-
-    settings = read_settings()
-    comparisons = Warehouse(settings.warehouse).rebuild(open_store(settings.store))
-    click.echo(f"{settings.warehouse}: {len(comparisons)} comparisons")
-
-
-@main.group()
-def plan() -> None:
-    """Check a plan file, or print what may stand in one."""
-
-
-@plan.command("check")
-@click.argument("path", metavar="PLAN", type=_PATH)
-def plan_check(path: Path) -> None:
-    """Report every error of a PLAN at once, each with its line and field."""
-    from perf_pipeline.judge import load_policy
-    from perf_pipeline.plan import load_plan, named_policy
-
-    problems: list[Problem] = []
-    loaded = None
-    try:
-        loaded = load_plan(path, with_files=True)
-    except InputError as error:
-        problems += error.problems
-    try:
-        load_policy(named_policy(path), path.resolve().parent)
-    except InputError as error:
-        problems += [problem for problem in error.problems if problem not in problems]
-    if problems or loaded is None:
-        raise InputError(problems)
-    runs = 2 * len(loaded.scenarios) * loaded.schedule.repeats
-    load_s = runs * (loaded.load.warmup_s + loaded.load.hold_s)
-    how_long = f"{load_s / 60:.0f} minutes" if load_s >= 120 else f"{load_s} seconds"
-    click.echo(f"{path}: no errors. {runs} runs for each comparison, {how_long} of load.")
-
-
-@plan.command("power")
-@click.argument("path", metavar="PLAN", type=_PATH)
-@click.option("--pilot", type=_PATH, help="Take the noise from the run directories in this folder.")
-@click.option("--cv", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", help="Assume this much noise.")
-@click.option("--policy", help="Limits to plan by.  [default: the plan's]")
-@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
-def plan_power(path: Path, pilot: Path | None, cv: float | None, policy: str | None, as_json: bool) -> None:
-    """What a campaign of PLAN can see, before it is run.
-
-    The noise between runs is that of the plan's latest campaign, unless --pilot or --cv names another.
-    """
-    from perf_pipeline.campaigns import assumed_noise, noise_of_pilot, noise_of_plan, sights
-    from perf_pipeline.judge import load_policy
-    from perf_pipeline.plan import load_plan
-    from perf_pipeline.report import power_table
-    from perf_pipeline.storage import open_store
-
-    if pilot is not None and cv is not None:
-        raise click.UsageError("--pilot and --cv name two sources of noise; give one of them")
-    loaded = load_plan(path)
-    limits = load_policy(policy) if policy else load_policy(loaded.policy, loaded.folder)
-    if cv is not None:
-        noise, source = assumed_noise(loaded, cv / 100), f"an assumed coefficient of variation of {cv:g} %"
-    elif pilot is not None:
-        noise, source = noise_of_pilot(pilot, limits), f"the runs in {pilot}"
-    else:
-        noise, source = noise_of_plan(open_store(read_settings().store), loaded, limits), "the plan's latest campaign"
-    seen = sights(loaded, limits, noise)
-    if as_json:
-        click.echo(json.dumps(power_table.to_json(loaded, seen, source), indent=2, allow_nan=False))
-    else:
-        Console().print(power_table.render(loaded, limits, seen, source))
-
-
-@plan.command("schema")
-def plan_schema() -> None:
-    """Print the JSON Schema of plan files."""
-    from perf_pipeline.plan import Plan
-
-    click.echo(json.dumps(Plan.model_json_schema(), indent=2))
+for _command in (plan_commands, prune, warehouse, tokens):
+    main.add_command(_command)

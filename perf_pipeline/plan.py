@@ -22,6 +22,7 @@ from perf_pipeline.plan_base import VERSION_PATTERN, Name, Section, Version
 from perf_pipeline.plan_metrics import MetricsSection
 from perf_pipeline.plan_operation import RetentionSection, VersionSource
 from perf_pipeline.plan_rules import plan_rules
+from perf_pipeline.plan_tokens import TokenSection
 from perf_pipeline.yaml_model import parse_yaml_model
 
 Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
@@ -44,6 +45,9 @@ _NOT_OF_A_RUN: dict = {
 }
 """Fields of a plan on which no run depends: runs stay what they were when one of these changes. What is captured and
 kept of it has the hash of the workload, and more repeats are more runs like those that are there."""
+
+LOAD_MARGIN_S = 60.0
+"""Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
 
 COMPARISON_SEPARATOR = "__"
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
@@ -90,14 +94,6 @@ class CaptureSection(Section):
             except re.error as error:
                 raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return deny
-
-
-class TokenSection(Section):
-    """The read-only scoped token that each replayed request carries."""
-
-    issuer: str = Field(description="claim iss")
-    audience: str = Field(description="claim aud: the service that accepts the token")
-    ttl_s: int = Field(3600, ge=60, le=86_400, description="lifetime of a token in seconds")
 
 
 class WorkloadSection(Section):
@@ -160,6 +156,11 @@ class LoadSection(Section):
     max_latency_s: float = Field(
         0.5, gt=0, description="slowest answer to plan for: virtual users = rate x this x 1.5, all made beforehand"
     )
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds within which the load of a run has certainly ended, unless it hangs."""
+        return self.warmup_s + self.max_latency_s + self.hold_s + self.request_timeout_s + LOAD_MARGIN_S
 
 
 class ScheduleSection(Section):
@@ -249,6 +250,12 @@ class Plan(Section):
     def path(self) -> Path:
         """The plan file."""
         return self._path
+
+    @property
+    def comparison_s(self) -> float:
+        """Seconds of load in all runs of a comparison, and the end of the last one."""
+        runs = 2 * len(self.scenarios) * self.schedule.repeats
+        return runs * (self.load.longest_s - LOAD_MARGIN_S) + LOAD_MARGIN_S
 
     @property
     def hash(self) -> str:

@@ -76,13 +76,15 @@ def _hours(data: dict) -> Iterator[Finding]:
 
 
 def _token_lifetime(data: dict) -> Iterator[Finding]:
-    load, ttl_s = _mapping(data, "load"), _mapping(data, "tokens").get("ttl_s", 3600)
-    parts = [load.get("warmup_s"), load.get("hold_s"), load.get("request_timeout_s", 5), ttl_s]
-    if all(isinstance(part, int | float) for part in parts):
-        needed_s = sum(parts[:3]) + START_AND_END_S
-        if ttl_s <= needed_s:
-            what = f"tokens live for {ttl_s:g} s, and a run takes up to {needed_s:g} s"
-            yield Finding(("tokens", "ttl_s"), what, f"raise it above {needed_s:g}, or shorten load.hold_s")
+    load, tokens = _mapping(data, "load"), _mapping(data, "tokens")
+    ttl_s, skew_s = tokens.get("ttl_s", 3600), tokens.get("skew_s", 30)
+    defaults = {"warmup_s": None, "hold_s": None, "request_timeout_s": 5, "max_latency_s": 0.5}
+    parts = [load.get(name, default) for name, default in defaults.items()]
+    if all(isinstance(part, int | float) for part in (*parts, ttl_s, skew_s)):
+        longest_s = sum(part for part in parts if part) + START_AND_END_S
+        if ttl_s <= longest_s + skew_s:
+            what = f"is {ttl_s:g} s, but a run takes up to {longest_s:g} s and clocks may differ by {skew_s:g} s"
+            yield Finding(("tokens", "ttl_s"), what, f"raise it above {longest_s + skew_s:g}, or shorten load.hold_s")
 
 
 def _programs(data: dict) -> Iterator[Finding]:

@@ -1,13 +1,13 @@
-"""Where objects are kept: one protocol over a local folder (the embedded default) and, later, a bucket.
+"""Where objects are kept: one protocol over a local folder (the embedded default) and a bucket (`bucket`).
 
-What belongs here: bytes under keys. Keys are relative paths with `/`:
+What belongs here: bytes under keys, and the local folder. Keys are relative paths with `/`:
 
     raw/<topic>/dt=YYYY-MM-DD/hour=HH/part=<p>/<first offset>.ndjson.zst
     requests/dt=/hour=/*.parquet      quarantine/dt=/hour=/*.parquet
     workloads/<hash>/                 runs/<comparison>/<run_id>/
     metrics/<comparison>/*.parquet    reports/<comparison>/
 
-A write is whole or not at all: it goes to a temporary name on the same file system and is moved into place
+A write is whole or not at all: here it goes to a temporary name on the same file system and is moved into place
 (`half_written`).
 """
 
@@ -44,6 +44,9 @@ class ObjectStore(Protocol):
 
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write one object unless there is one: of several writers exactly one succeeds. Whether this one did."""
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -84,6 +87,19 @@ class LocalObjectStore:
     def put(self, key: str, data: bytes) -> None:
         """Write one object, replacing what was there."""
         write_file(self._path(key), data, _mask(key))
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write one object unless there is one: of several writers exactly one succeeds. Whether this one did."""
+        path = self._path(key)
+        if path.exists():
+            return False
+        with _partial_file(path, data, _mask(key)) as partial:
+            # A hard link is made whole, and only where nothing is.
+            try:
+                os.link(partial, path)
+            except FileExistsError:
+                return False
+        return True
 
     def get(self, key: str) -> bytes:
         """Read one object. Raises KeyError when it is not there."""
@@ -151,19 +167,25 @@ def write_file(path: Path, data: bytes, mask: int = _UMASK) -> None:
 
     `mask` holds the bits of the file mode that it does not get: by default it is as open as any other file.
     """
+    with _partial_file(path, data, mask) as partial:
+        os.replace(partial, path)
+
+
+@contextmanager
+def _partial_file(path: Path, data: bytes, mask: int) -> Iterator[Path]:
+    """A file beside the path that holds the data and is on the disk; it is gone at the end, unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(prefix=partial_prefix(), dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=partial_prefix(), dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files that only their owner reads.
-        Path(partial).chmod(0o666 & ~mask)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+        Path(name).chmod(0o666 & ~mask)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def remove_abandoned(store: ObjectStore) -> list[Path]:
@@ -175,12 +197,17 @@ def remove_abandoned(store: ObjectStore) -> list[Path]:
 
 
 def open_store(location: str) -> ObjectStore:
-    """The object store at a location: the path of a local folder.
+    """The object store at a location: the path of a local folder, or a bucket as `bucket.open_bucket` reads it.
 
-    Raises InputError when the location is none.
+    Raises InputError when the location is none, or when the bucket cannot be used.
     """
+    if location.startswith("s3://"):
+        from perf_pipeline.bucket import open_bucket  # boto3 takes a third of a second that a local folder can spare
+
+        return open_bucket(location)
     if "://" in location:
-        raise InputError(Problem("PERF_PIPELINE_STORE", f"{location} is not a local folder", "name a folder"))
+        what = f"{location} is neither a local folder nor a bucket"
+        raise InputError(Problem("PERF_PIPELINE_STORE", what, "name a folder, or s3://<bucket>/<prefix>"))
     return LocalObjectStore(Path(location))
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perf_pipeline.capture import arrival_order
 from perf_pipeline.capture.arrival_order import ArrivalOrder, places_to_lines
 from perf_pipeline.capture.sieve import ACCEPTED
 
@@ -52,9 +53,13 @@ OBJECTS = st.lists(st.lists(st.tuples(st.integers(0, 4), IDS), max_size=8), max_
 
 
 @settings(max_examples=200, deadline=None)
-@given(OBJECTS, st.integers(1, 20), st.integers(1, 20))
+@given(OBJECTS, st.integers(1, 20), st.integers(1, 20), st.integers(1, 20))
 def test_each_id_once_in_order_of_arrival_however_it_is_cut(
-    tmp_path_factory: pytest.TempPathFactory, objects: list[list[Row]], run_rows: int, window_rows: int
+    tmp_path_factory: pytest.TempPathFactory,
+    objects: list[list[Row]],
+    run_rows: int,
+    window_rows: int,
+    heads_at_once: int,
 ) -> None:
     first: dict[int, Row] = {}
     duplicates: list[Row] = []
@@ -64,7 +69,9 @@ def test_each_id_once_in_order_of_arrival_however_it_is_cut(
                 duplicates.append((number, line))
             else:
                 first[request_id] = (arrival, request_id)
-    found, left_out = merged(tmp_path_factory.mktemp("runs"), objects, run_rows, window_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrival_order, "_HEADS_AT_ONCE", heads_at_once)
+        found, left_out = merged(tmp_path_factory.mktemp("runs"), objects, run_rows, window_rows)
     assert found == sorted(first.values())
     assert left_out == duplicates
 
@@ -72,8 +79,20 @@ def test_each_id_once_in_order_of_arrival_however_it_is_cut(
 def test_full_runs_go_to_files(tmp_path: Path) -> None:
     objects = [[(number, 10 * number + line) for line in range(5)] for number in range(6)]
     found, _ = merged(tmp_path, objects, run_rows=10, window_rows=7)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.glob("run-*"))) == 3
     assert found == sorted(row for rows in objects for row in rows)
+
+
+def test_windows_are_about_as_large_as_asked_for(tmp_path: Path) -> None:
+    """However the runs overlap in time: rows of several brokers' partitions come one partition after the other."""
+    order = ArrivalOrder(tmp_path, run_rows=1000)
+    for part in range(4):
+        for start in range(0, 2000, 500):
+            rows = [(7 * (start + line) + part, 10_000 * part + start + line) for line in range(500)]
+            order.add(4 * part + start // 500, table_of(rows))
+    sizes = [len(window) for window in order.merge(800).windows()]
+    assert sum(sizes) == 8000
+    assert all(600 < size < 1000 for size in sizes[:-1]), sizes
 
 
 def test_nothing_gives_no_window(tmp_path: Path) -> None:

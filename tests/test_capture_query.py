@@ -48,6 +48,9 @@ def rules() -> QueryRules:
         (b"query=%7Bshop%7Bid%7D%7D", b"query=%7Bshop%7Bid%7D%7D"),
         (b"cursor=eyJpZCI6MTd9", b"cursor=eyJpZCI6MTd9"),
         (b"encode=1&tokens=2&decoder=3", b"encode=1&tokens=2&decoder=3"),
+        (b"page_token=x&nextPageToken=y&continuation-token=z", b"page_token=x&nextPageToken=y&continuation-token=z"),
+        (b"callback=jQuery123&page=2&view=list", b"callback=jQuery123&page=2&view=list"),
+        (b"q=logout&next=stream", b"q=logout&next=stream"),
     ],
 )
 def test_what_is_replayed(rules: QueryRules, query: bytes, clean: bytes) -> None:
@@ -63,7 +66,9 @@ def test_what_is_replayed(rules: QueryRules, query: bytes, clean: bytes) -> None
         b"eyJhbGciOi.eyJzdWIiOi", b"q=ewogImFsZyI." + b"a" * 20 + b"." + b"b" * 20, b"next=%2Fx%3Ftoken%3D1",
         b"next=/x?token=1", b"next=%252Fx%253Ftoken%253D1", b'v={"password":"x"}',
         b"v=%7B%22password%22%20:%22x%22%7D", b"q=" + b"%25" * 3 + b"2525252540", b"?token=x", b"jsessionid=1",
-        b"token%3Dx",
+        b"token%3Dx", b"confirmation_token=x", b"reset_password_token=x", b"invitationToken=x", b"authenticity_token=x",
+        b"client-secret=x", b"user[newPassword]=x", b"X-Api-Key=x", b"aws_credentials=x", b"q=AKIA" + b"A" * 16,
+        b"key=AIza" + b"a" * 35, b"q=ghp_" + b"a" * 36,
     ],
 )  # fmt: skip
 def test_secrets_reject_the_request(rules: QueryRules, query: bytes) -> None:
@@ -73,7 +78,9 @@ def test_secrets_reject_the_request(rules: QueryRules, query: bytes) -> None:
 @pytest.mark.parametrize(
     "query",
     [b"_method=DELETE", b"_METHOD=put", b"X-HTTP-Method-Override=POST", b"action=delete", b"do=log-out", b"op=%64elete",
-     b"action=deleteAccount", b"query=mutation%7Bx%7D", b"query=subscription+S{x}"],
+     b"action=deleteAccount", b"query=mutation%7Bx%7D", b"query=subscription+S{x}", b"logout", b"unsubscribe=1",
+     b"remove_item=17", b"add-to-cart=17", b"%6cogout", b"cart[delete]=1", b"route=account/logout", b"r=site%2Flogout",
+     b"task=user.logout", b"mode=logout", b"operationName=DeleteCart", b"download=1"],
 )  # fmt: skip
 def test_side_effects_reject_the_request(rules: QueryRules, query: bytes) -> None:
     assert rules.clean(query) is Reason.SIDE_EFFECT
@@ -83,7 +90,7 @@ def test_side_effects_reject_the_request(rules: QueryRules, query: bytes) -> Non
 def test_some_names_are_secret_whatever_the_plan_says(name: str) -> None:
     rules = QueryRules(capture_section(drop_query=[], redact_query=[]))
     assert rules.clean(f"{name}=x".encode()) is Reason.CREDENTIAL
-    assert rules.clean(b"email=x&token=y") == b"email=x&token=y"
+    assert rules.clean(b"email=x&code=y") == b"email=x&code=y"
 
 
 QUERY = st.one_of(

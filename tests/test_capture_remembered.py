@@ -7,7 +7,7 @@ from perf_pipeline.capture.remembered import Remembered
 def test_a_function_is_asked_once_for_a_short_key_and_always_for_a_long_one() -> None:
     asked: list[bytes] = []
     lengths = Remembered(lambda key: asked.append(key) or len(key))
-    long = b"x" * (remembered.KEY_BYTES_MAX + 1)
+    long = b"x" * (remembered.KEY_LENGTH_MAX + 1)
     assert [lengths[key] for key in (b"a", b"a", long, long)] == [1, 1, len(long), len(long)]
     assert asked == [b"a", long, long]
 

@@ -3,6 +3,7 @@ import random
 import socket
 import stat
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from perf_pipeline.capture.arrival_order import ArrivalOrder
 from perf_pipeline.capture.landing import land_file
 from perf_pipeline.capture.reasons import Reason
 from perf_pipeline.capture.requests import RequestsReport, build_requests
-from perf_pipeline.capture.tokens import SignedTokens
+from perf_pipeline.capture.tokens import SignedTokens, Token
 from perf_pipeline.errors import InputError
 from perf_pipeline.storage import LocalObjectStore
 from tests.access_log_lines import HOUR, HOUR_START_S, USER, line, numbered, plan
@@ -91,12 +92,12 @@ def test_an_accepted_line_becomes_a_row(store: LocalObjectStore, issuer: SignedT
             "status": 304,
             "sampling_rate": 0.05,
             "accept_encoding": "gzip, br",
-            "token": issuer.issue(USER, NOW_S),
+            "token": issuer.issue([USER], NOW_S)[USER].text,
         }
     ]
     assert report == RequestsReport(
         hour=HOUR, read=1, accepted=1, rejected={}, users=1, routes={"/products/{id}": 1}, first=report.first,
-        last=report.first, sampling_rates=(0.05,),
+        last=report.first, sampling_rates=(0.05,), tokens_expire=datetime.fromtimestamp(NOW_S + 600, UTC),
     )  # fmt: skip
     assert report.first == datetime.fromtimestamp(HOUR_START_S + 60.208, UTC)
     manifest = json.loads(store.get(f"requests/{FOLDER}/manifest.json"))
@@ -167,7 +168,7 @@ def test_doubled_and_shuffled_lines_give_the_same_requests(
     for part, start in enumerate(range(0, len(shuffled), 700)):
         put_object(again, shuffled[start : start + 700], offset=start, part=part % 3)
     monkeypatch.setattr(requests, "ArrivalOrder", lambda folder: ArrivalOrder(folder, run_rows=1000))
-    monkeypatch.setattr(requests, "_ROW_GROUP_ROWS", 500)
+    monkeypatch.setattr(requests, "ROW_GROUP_ROWS", 500)
     doubled = build_requests(again, plan(), HOUR, issuer, NOW_S)
 
     assert requests_of(again).equals(requests_of(store))
@@ -288,10 +289,10 @@ class WatchedIssuer(SignedTokens):
         super().__init__(Ed25519PrivateKey.generate(), plan().tokens)
         self.issued: list[str] = []
 
-    def issue(self, user: str, now_s: float) -> str:
-        token = super().issue(user, now_s)
-        self.issued.append(token)
-        return token
+    def issue(self, users: Iterable[str], now_s: float) -> dict[str, Token]:
+        tokens = super().issue(users, now_s)
+        self.issued.extend(token.text for token in tokens.values())
+        return tokens
 
 
 def test_tokens_stand_in_one_column_of_one_file_and_nowhere_else(
@@ -327,7 +328,7 @@ def test_tokens_do_not_get_into_exceptions_or_stay_behind(
     def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(requests.pq.ParquetWriter, "close", full)
+    monkeypatch.setattr(pq.ParquetWriter, "close", full)
     with pytest.raises(OSError, match="no space") as caught:
         build_requests(store, plan(), HOUR, issuer)
     assert not any(token in str(caught.value) + repr(caught.value.__dict__) for token in issuer.issued)

@@ -8,7 +8,8 @@ from perf_pipeline.capture.suspicious import holds_credential, holds_e_mail, nam
     ["/logout", "/log-out", "/logOut", "/log_off", "/SignOut", "/a/sign-off?", "/email/unsubscribe", "/confirm/17",
      "/verify", "/reset", "/deleteAccount", "/delete_account", "/account-delete", "/removeItem", "/export", "/exports",
      "/downloads/1", "/oauth2/x", "/webhooks", "/poll", "/polling", "/stream", "/v2export", "/logout2",
-     "/accountDelete"],
+     "/accountDelete", "/users/confirmation", "/email-verification", "/activate", "/activation/17", "/unlock",
+     "/opt-out", "/approve", "/add-to-cart", "/addToBasket"],
 )  # fmt: skip
 def test_words_of_side_effects(text: str) -> None:
     assert names_side_effect(text)
@@ -17,7 +18,8 @@ def test_words_of_side_effects(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["/", "/products/17", "/blog", "/catalog/out", "/signs", "/undeleted", "/polls-of-opinion"[:6], "/upstreams",
-     "/exported", "/confirmation", "/resettle", "/pollen", "/design", "/canceled", "/oauthor"],
+     "/exported", "/unlocked", "/inactive", "/adopt", "/addtocartoon", "/resettle",
+      "/pollen", "/design", "/canceled", "/oauthor"],
 )  # fmt: skip
 def test_other_words(text: str) -> None:
     assert names_side_effect(text) is (text in ("/polls",))
@@ -43,8 +45,10 @@ def test_what_is_no_e_mail_address(text: str) -> None:
         "Bearer abc",
         "BEARER  x",
         "ewogImFsZyI." + "a" * 20 + "." + "b_-" * 8,
+        "AKIA" + "IOSFODNN7EXAMPLE", "key=AIza" + "Sy" * 18, "ghp_" + "a1" * 18, "glpat-" + "x" * 20,
+        "xoxb-" + "1" * 12, "sk_live_" + "a" * 24, "x AKIA" + "A" * 16,
     ],
-)
+)  # fmt: skip
 def test_credentials(text: str) -> None:
     assert holds_credential(text)
 
@@ -61,7 +65,8 @@ def test_credentials(text: str) -> None:
         "www.shop.example",
         "1.22.333",
         "a" * 30 + "." + "b" * 30,
+        "AKIA", "AIzawa", "ghp_cat", "xoxo-hugs-and-kisses", "task_live_" + "a" * 24, "XAKIA" + "A" * 16,
     ],
-)
+)  # fmt: skip
 def test_what_is_no_credential(text: str) -> None:
     assert not holds_credential(text)

@@ -4,13 +4,15 @@ import json
 import logging
 import shutil
 import socket
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perf_pipeline.errors import InputError
+from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.lab import campaign as campaign_module
 from perf_pipeline.lab import lock
 from perf_pipeline.lab.campaign import CampaignReport, run_campaign
@@ -54,11 +56,16 @@ class Lab:
         return record
 
     def measure(
-        self, plan: Plan | None = None, workload: Workload | None = None, fresh: bool = False
+        self,
+        plan: Plan | None = None,
+        workload: Workload | None = None,
+        fresh: bool = False,
+        before_measuring: Callable[[float], None] = lambda _: None,
     ) -> CampaignReport:
         plan = plan or self.plan
+        workload = workload or freeze_workload(self.store, plan)
         return run_campaign(
-            self.store, plan, "1.0", "1.1", workload or freeze_workload(self.store, plan), {}, "PUBLIC KEY", fresh
+            self.store, plan, "1.0", "1.1", workload, {}, "PUBLIC KEY", fresh, before_measuring=before_measuring
         )
 
     @property
@@ -69,6 +76,23 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return Lab(tmp_path, monkeypatch)
+
+
+def test_the_planned_end_is_told_before_anything_is_measured_and_only_then(lab: Lab) -> None:
+    told: list[float] = []
+
+    def refuse(planned_end_s: float) -> None:
+        told.append(planned_end_s)
+        raise InputError(Problem("tokens", "refused"))
+
+    with pytest.raises(InputError, match="refused"):
+        lab.measure(before_measuring=refuse)
+    assert lab.measured == []
+    # Four runs of at most 10.2 s of load, and a margin.
+    assert 95 < told[0] - time.time() <= 4 * 10.2 + 60
+    lab.measure()
+    lab.measure(before_measuring=refuse)
+    assert len(told) == 1, "nothing is missing, so nothing is refused"
 
 
 def test_all_runs_are_measured_in_the_order_that_is_stored(lab: Lab) -> None:

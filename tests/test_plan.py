@@ -88,7 +88,7 @@ def test_three_errors_come_at_once_each_with_line_and_path(tmp_path: Path) -> No
         ),
         (
             {"load": {"warmup_s": 2, "hold_s": 3600}},
-            "tokens.ttl_s: tokens live for 3600 s, and a run takes up to 3667 s",
+            "tokens.ttl_s: is 3600 s, but a run takes up to 3667.5 s and clocks may differ by 30 s",
         ),
         ({"environment": {"service": {"command": ["serve"]}}}, "environment.service.command: is told no port"),
         (
@@ -258,3 +258,29 @@ def test_looks_that_make_no_sense_are_refused(tmp_path: Path, section: str, said
     with pytest.raises(InputError) as raised:
         schedule_of(tmp_path, section)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://id.example.test/token", "https://", "id.example.test/token", "ftp://localhost/x", "https://a:b@id.example/t",
+     "https://id.example.test/token?secret=x", "https://id.example.test/token#x", "http://127.0.0.1.evil.test/t"],
+)  # fmt: skip
+def test_a_token_endpoint_is_https_or_local_and_holds_no_secret(tmp_path: Path, endpoint: str) -> None:
+    tokens = {"issuer": "i", "audience": "a", "exchange": {"endpoint": endpoint}}
+    (problem,) = problems(tmp_path, changed(tokens=tokens))
+    assert "tokens.exchange.endpoint" in problem
+
+
+@pytest.mark.parametrize("endpoint", ["https://id.example.test/token", "http://127.0.0.1:8080/t", "http://[::1]/t"])
+def test_endpoints_that_are(tmp_path: Path, endpoint: str) -> None:
+    tokens = {"issuer": "i", "audience": "a", "exchange": {"endpoint": endpoint}}
+    plan = load_plan(write(tmp_path, changed(tokens=tokens)))
+    assert plan.tokens.exchange is not None
+
+
+def test_tokens_that_cannot_outlive_a_run_are_found_in_the_plan(tmp_path: Path) -> None:
+    """A run of this plan takes up to 2 + 0.5 + 5 + 5 + 60 s, and clocks may differ by 30 s."""
+    tokens = {"issuer": "i", "audience": "a"}
+    (problem,) = problems(tmp_path, changed(tokens=tokens | {"ttl_s": 102}))
+    assert "tokens.ttl_s: is 102 s, but a run takes up to 72.5 s" in problem
+    assert load_plan(write(tmp_path, changed(tokens=tokens | {"ttl_s": 103}))).load.longest_s == 72.5

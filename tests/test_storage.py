@@ -1,6 +1,7 @@
 """The object store: whole writes, clear keys, folders that move into place."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ def test_an_object_is_read_back_and_listed(store: LocalObjectStore) -> None:
     assert store.get("raw/t/a") == b"one"
     assert store.keys("raw") == ["raw/t/a", "raw/t/b"]
     assert store.exists("raw/t/a") and not store.exists("raw/t")
+
+
+def test_of_many_writers_of_a_new_object_one_succeeds(store: LocalObjectStore) -> None:
+    won: list[int] = []
+
+    def write(number: int) -> None:
+        if store.put_new("a/race", b"%d" % number):
+            won.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert store.get("a/race") == b"%d" % won[0]
+    assert [path.name for path in (store.root / "a").iterdir()] == ["race"]
+    assert not store.put_new("a/race", b"late") and store.get("a/race") == b"%d" % won[0]
 
 
 def test_what_is_not_there_is_a_key_error(store: LocalObjectStore) -> None:

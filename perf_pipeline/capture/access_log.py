@@ -8,9 +8,9 @@ the fast path (`plain_lines`, `sieve`) calls them on the distinct values of a co
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -27,6 +27,9 @@ LOG_FORMAT_REMEDY = (
 )
 
 READ_KEYS = (*NEEDED_KEYS, RATE_KEY)
+
+Reader: TypeAlias = tuple[str, Callable[[str], Any]]
+"""A key, and what reads its text."""
 
 _ANONYMOUS = ("", "-", "anonymous", "00000000-0000-0000-0000-000000000000")
 _PROTOCOLS = ("HTTP/1.0", "HTTP/1.1", "HTTP/2.0", "HTTP/3.0")
@@ -149,7 +152,7 @@ def read_accept_encoding(text: str) -> str:
     return text if known else ""
 
 
-READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
+READERS: tuple[Reader, ...] = (
     ("v", read_version),
     ("msec", read_time_ms),
     ("rt", read_duration_ms),
@@ -166,13 +169,13 @@ READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 order, is that of the line. Source: the reference's table of odd requests."""
 
 
-def read_values(fields: dict[str, str]) -> dict[str, Any] | Reason:
+def read_values(fields: dict[str, str], readers: Iterable[Reader] = READERS) -> dict[str, Any] | Reason:
     """The values of a line's fields by their keys, or the reason why the line is not replayed.
 
-    A line without a sampling rate has none among its values.
+    A line without a sampling rate has none among its values. `readers` may be such that remember their answers.
     """
     values: dict[str, Any] = {}
-    for key, reader in READERS:
+    for key, reader in readers:
         if key in fields:
             value = reader(fields[key])
             if isinstance(value, Reason):

@@ -51,14 +51,12 @@ class Lines:
 
 def _scan(data: pa.Buffer) -> tuple[Positions, Positions]:
     """The positions of the newlines, and of the other bytes that make a line odd."""
-    # As signed numbers, control characters and all that is not ASCII are below 32: one comparison finds them.
+    # As signed numbers, control characters and all that is not ASCII are below 32.
     buffer = np.frombuffer(data, np.int8)
     special = [np.zeros(0, np.int64)]
     for start in range(0, len(buffer), _SCAN_BYTES):
         piece = buffer[start : start + _SCAN_BYTES]
-        special.append(np.flatnonzero(piece < 32) + start)
-        if (backslashes := piece == ord("\\")).any():
-            special.append(np.flatnonzero(backslashes) + start)
+        special.append(np.flatnonzero((piece < 32) | (piece == ord("\\"))) + start)
     positions = np.concatenate(special)
     is_end = buffer[positions] == ord("\n")
     return positions[is_end], positions[~is_end]

@@ -23,9 +23,19 @@ ALWAYS_SECRET = (
 )  # fmt: skip
 """Parameters that reject a request whatever the plan says; the plan's `drop_query` adds to them."""
 
+_SECRET_ENDINGS = ("token", "secret", "password", "passwd", "pwd", "apikey", "signature", "credential", "credentials")
+_CURSORS = ("page", "next", "cursor", "continuation", "sync", "delta", "skip", "start")
+"""What stands before `token` in the names of pagination: `page_token`, `nextPageToken` and such hold no secret."""
+
 _SIGNED_URL_PREFIXES = ("xamz", "xgoog")
 _METHOD_OVERRIDES = ("_method", "x-http-method-override")
-_ACTIONS = ("action", "do", "op", "operation", "cmd", "command")
+_ACTIONS = (
+    "action", "act", "do", "op", "operation", "operationname", "cmd", "command", "task", "mode", "method", "event",
+    "route", "r", "page", "view",
+)  # fmt: skip
+"""Parameters by which applications choose what to do: a word of a side effect in their value is one."""
+
+_JSONP = "callback"  # as a parameter it names a function of the page, and changes nothing
 
 _NAME_PARTS = re.compile(r"[\[\].]+")
 _PUNCTUATION = re.compile(r"[\W_]+")
@@ -78,6 +88,10 @@ class QueryRules:
             parts[index] = clean
         return b"&".join(parts)
 
+    def stands_alone(self, part: bytes) -> bool:
+        """Whether a part between `&` is replayed as it stands, whatever stands beside it."""
+        return b";" not in part and self._pairs[part] == part
+
     def _clean_all(self, pairs: list[bytes]) -> bytes | Reason:
         """Pairs between semicolons."""
         cleaned: list[bytes] = []
@@ -129,11 +143,16 @@ class QueryRules:
         """The rules on a decoded name; the parts of `user[email]` and of `user.email` are names too."""
         parts = {plain_name(part) for part in (name, *_NAME_PARTS.split(name))}
         rules = {self._rules[part] for part in parts if part in self._rules}
-        if any(part.startswith(_SIGNED_URL_PREFIXES) for part in parts):
+        if any(part.startswith(_SIGNED_URL_PREFIXES) or _ends_as_a_secret(part) for part in parts):
             rules.add("secret")
-        if name.strip().lower() in _METHOD_OVERRIDES:
+        if name.strip().lower() in _METHOD_OVERRIDES or (plain_name(name) != _JSONP and names_side_effect(name)):
             rules.add("side effect")
         return rules
+
+
+def _ends_as_a_secret(name: str) -> bool:
+    """Whether a plain name ends as those of secrets do (`confirmation_token`), and is none of pagination."""
+    return name.endswith(_SECRET_ENDINGS) and not name.removesuffix("token").endswith(_CURSORS)
 
 
 def _is_plain(value: bytes) -> bool:

@@ -87,9 +87,13 @@ def landed_objects(store: ObjectStore, topic: str, hour: str) -> list[str]:
     return objects
 
 
-def _named_in(store: ObjectStore, key: str) -> tuple[str, ...]:
+def _named_in(store: ObjectStore, key: str) -> list[str]:
+    """The objects of the hour that a manifest of any way of landing names."""
     try:
-        return manifest_from_json(store.get(key)).objects
+        objects = json.loads(store.get(key))["objects"]
+        if not isinstance(objects, list):
+            raise TypeError("not a list")
+        return objects
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(Problem(store.uri(key), "is not a landing manifest", _LAND_AGAIN)) from error
 

@@ -1,9 +1,8 @@
 """From the raw access log of an hour to the requests that may be replayed, and the quarantine of all other lines.
 
 What belongs here: reading the raw objects, writing `requests.parquet` and `quarantine.parquet`, and the account of
-both: accepted + rejected = read. Which lines are accepted is decided in `sieve`, their order in `arrival_order`.
-
-The column `token` of `requests.parquet` is the only place where a token is at rest.
+both: accepted + rejected = read. Which lines are accepted is decided in `sieve`, their order in `arrival_order`; what
+the file looks like is in `requests_file`.
 """
 
 import json
@@ -11,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,40 +25,25 @@ from perf_pipeline.capture.lines import Lines, Positions
 from perf_pipeline.capture.origin import origin
 from perf_pipeline.capture.raw_objects import landed_objects, read_object
 from perf_pipeline.capture.reasons import Reason
+from perf_pipeline.capture.requests_file import (
+    MANIFEST_NAME,
+    REQUESTS,
+    REQUESTS_NAME,
+    ROW_GROUP_ROWS,
+    TEXTS,
+    private_writer,
+    token_column,
+)
 from perf_pipeline.capture.sieve import REJECTED, Sieve, only_used
-from perf_pipeline.capture.tokens import TokenIssuer
+from perf_pipeline.capture.tokens import Token, TokenIssuer
 from perf_pipeline.plan import Plan
 from perf_pipeline.progress import track
 from perf_pipeline.storage import ObjectStore, remove_abandoned, working_folder
 
-REQUESTS_NAME = "requests.parquet"
 QUARANTINE_NAME = "quarantine.parquet"
-MANIFEST_NAME = "manifest.json"
 
-_TEXTS = pa.dictionary(pa.int32(), pa.string())
-
-REQUESTS = pa.schema(
-    [
-        pa.field("arrival", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("request_id", pa.string(), nullable=False),
-        pa.field("user", _TEXTS, nullable=False),
-        pa.field("uri", _TEXTS, nullable=False),
-        pa.field("route", _TEXTS, nullable=False),
-        pa.field("status", pa.int16(), nullable=False),
-        pa.field("sampling_rate", pa.float64(), nullable=False),
-        pa.field("accept_encoding", _TEXTS, nullable=False),
-        pa.field("token", _TEXTS, nullable=False),
-    ]
-)
-"""Rows of `requests.parquet`, sorted by arrival (line written minus request time) and request id. `uri` is ASCII with
-one leading `/` and no fragment; `route` its template; `sampling_rate` the share of requests that were logged, 0 to 1.
-Readers see plain texts: the dictionaries are how the file is written."""
-
-QUARANTINE = pa.schema([pa.field("object", _TEXTS, nullable=False), *REJECTED])
+QUARANTINE = pa.schema([pa.field("object", TEXTS, nullable=False), *REJECTED])
 """Rows of `quarantine.parquet`: key of the raw object, number of the line in it (from 0), reason, the line itself."""
-
-_ROW_GROUP_ROWS = 250_000
-_DICTIONARY_BYTES = 64 * 2**20  # tokens: one per user, 350 bytes each, must stay a dictionary
 
 
 @dataclass(frozen=True)
@@ -79,6 +63,8 @@ class RequestsReport:
     last: datetime | None
     sampling_rates: tuple[float, ...]
     """The different sampling rates of the accepted requests, sorted."""
+    tokens_expire: datetime | None
+    """When in UTC the first of the stored tokens expires; None when none is stored."""
 
 
 def build_requests(
@@ -89,7 +75,8 @@ def build_requests(
     Reads `raw/<topic>/dt=/hour=/part=*/`, writes `requests/dt=/hour=/requests.parquet` (schema `REQUESTS`) with a
     `manifest.json`, and `quarantine/dt=/hour=/quarantine.parquet` (schema `QUARANTINE`), each whole or not at all. Of
     several lines with one request id the first is kept, in order of objects and lines. Each user gets one token, issued
-    at `now_s` (unix seconds; now by default). Raises InputError when the hour has not been landed or is damaged.
+    at `now_s` (unix seconds; now by default), unless the plan has tokens made at the replay. Raises InputError when the
+    hour has not been landed or is damaged, or when no tokens can be had.
     """
     now_s = time.time() if now_s is None else now_s
     keys = landed_objects(store, plan.capture.topic, hour)
@@ -103,16 +90,17 @@ def build_requests(
         for part in (runs, requests, quarantine):
             part.mkdir()
         order = ArrivalOrder(runs)
-        with _writer(quarantine / QUARANTINE_NAME, QUARANTINE) as writer:
+        with private_writer(quarantine / QUARANTINE_NAME, QUARANTINE) as writer:
             for number, key in enumerate(track(keys, len(keys), "Sifting log lines", label=_name)):
                 sifted = sieve.sift(read_object(store, key))
                 read += sifted.read
                 order.add(number, sifted.accepted)
                 rejected += _write_rejected(writer, key, sifted.rejected)
-            merged = order.merge(_ROW_GROUP_ROWS)
+            merged = order.merge(ROW_GROUP_ROWS)
             for key, lines in _duplicates(merged, keys):
                 rejected += _write_rejected(writer, key, _duplicate_rows(read_object(store, key), lines))
-        written = _write_requests(requests / REQUESTS_NAME, merged, issuer, now_s)
+        minted_here = issuer if plan.tokens.minted == "capture" else None
+        written = _write_requests(requests / REQUESTS_NAME, merged, minted_here, now_s)
         report = RequestsReport(hour=hour, read=read, rejected=_by_count(rejected), **written)
         if report.accepted + sum(report.rejected.values()) != report.read:
             raise AssertionError(f"accepted + rejected is not read: {report}")
@@ -127,21 +115,6 @@ def build_requests(
 
 def _name(key: str) -> str:
     return key.rpartition("/")[2]
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet file for its owner's eyes only."""
-    path.touch(mode=0o600)
-    return pq.ParquetWriter(
-        path,
-        schema,
-        # Request ids are random: compressing them halves them, at a third of the cost of writing the whole file.
-        compression={field.name: "none" if field.name == "request_id" else "zstd" for field in schema},
-        use_dictionary=[field.name for field in schema if pa.types.is_dictionary(field.type)],
-        dictionary_pagesize_limit=_DICTIONARY_BYTES,
-        write_statistics=["arrival"],
-        store_schema=False,
-    )
 
 
 def _write_rejected(writer: pq.ParquetWriter, key: str, rejected: pa.Table) -> Counter[str]:
@@ -167,19 +140,21 @@ def _duplicate_rows(data: pa.Buffer, numbers: Positions) -> pa.Table:
     return pa.table([pa.array(numbers, pa.int32()), reason, Lines(data).take(numbers)], schema=REJECTED)
 
 
-def _write_requests(path: Path, merged: Merged, issuer: TokenIssuer, now_s: float) -> dict[str, Any]:
+def _write_requests(path: Path, merged: Merged, issuer: TokenIssuer | None, now_s: float) -> dict[str, Any]:
     """Write the accepted requests, a row group per window; what the report says about them."""
-    tokens: dict[str, str] = {}
+    tokens: dict[str, Token] = {}
+    users: set[str] = set()
     routes: Counter[str] = Counter()
     rates: set[float] = set()
     accepted = 0
     bounds: list[datetime] = []
-    with _writer(path, REQUESTS) as writer:
+    with private_writer(path, REQUESTS) as writer:
         for window in merged.windows():
             user, route = (only_used(window[name].combine_chunks()) for name in ("user", "route"))
-            for name in user.dictionary.to_pylist():
-                if name not in tokens:
-                    tokens[name] = issuer.issue(name, now_s)
+            new = [name for name in user.dictionary.to_pylist() if name not in users]
+            users.update(new)
+            if issuer:
+                tokens |= issuer.issue(new, now_s)
             table = pa.table(
                 [
                     pc.multiply(window["arrival_ms"], 1000).cast(pa.timestamp("us", "UTC")),
@@ -190,24 +165,24 @@ def _write_requests(path: Path, merged: Merged, issuer: TokenIssuer, now_s: floa
                     window["status"],
                     window["sampling_rate"],
                     only_used(window["accept_encoding"].combine_chunks()),
-                    pa.DictionaryArray.from_arrays(
-                        user.indices, pa.array([tokens[name] for name in user.dictionary.to_pylist()], pa.string())
-                    ),
+                    token_column(user, tokens),
                 ],
                 schema=REQUESTS,
             )
-            writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
+            writer.write_table(table, row_group_size=2 * ROW_GROUP_ROWS)
             accepted += len(table)
             bounds = [*bounds[:1], *(table["arrival"][row].as_py() for row in (0, -1))]
             rates.update(pc.unique(window["sampling_rate"]).to_pylist())
             routes.update({count["values"]: count["counts"] for count in route.value_counts().to_pylist()})
+    expiries = [token.expires_s for token in tokens.values()]
     return {
         "accepted": accepted,
-        "users": len(tokens),
+        "users": len(users),
         "routes": _by_count(routes),
         "first": bounds[0] if bounds else None,
         "last": bounds[-1] if bounds else None,
         "sampling_rates": tuple(sorted(rates)),
+        "tokens_expire": datetime.fromtimestamp(min(expiries), UTC) if expiries else None,
     }
 
 

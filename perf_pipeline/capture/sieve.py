@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from perf_pipeline.capture.access_log import RATE_KEY, READERS, read_fields, read_values
 from perf_pipeline.capture.lines import Lines, Positions
-from perf_pipeline.capture.plain_lines import PlainLines, split_plain_lines
+from perf_pipeline.capture.plain_lines import FIXED_WIDTHS, PlainLines, split_plain_lines
 from perf_pipeline.capture.reasons import REASONS, Reason, reason_code
+from perf_pipeline.capture.remembered import Remembered
 from perf_pipeline.capture.uri import UriRules
 from perf_pipeline.capture.uri_column import clean_column
 from perf_pipeline.plan import CaptureSection
@@ -79,13 +80,17 @@ class Sieve:
     def __init__(self, capture: CaptureSection) -> None:
         """Take the rules from the plan's capture section."""
         self._uris = UriRules(capture)
+        # The same users, durations and so on come again in each object; times and ids do not.
+        self._readers = [
+            (key, reader if key in FIXED_WIDTHS else Remembered(reader).__getitem__) for key, reader in READERS
+        ]
 
     def sift_line(self, line: bytes) -> AcceptedLine | Reason:
         """What becomes of one line, any bytes without a newline. Never raises. This is what `sift` must say too."""
         fields = read_fields(line)
         if isinstance(fields, Reason):
             return fields
-        values = read_values(fields)
+        values = read_values(fields, self._readers)
         if isinstance(values, Reason):
             return values
         uri = self._uris.clean(fields["uri"].encode("utf-8", "surrogateescape"))
@@ -152,11 +157,12 @@ class Sieve:
 
         codes = np.zeros(len(plain.numbers), np.uint8)
         values: dict[str, list[Any]] = {}
-        for key, reader in READERS:
+        for key, reader in self._readers:
             if key in texts:  # else all of them were read at once, or it is not logged
-                values[key] = [reader(text) for text in texts[key].dictionary.to_pylist()]
+                values[key] = list(map(reader, texts[key].dictionary.to_pylist()))
                 found = np.array([reason_code(value) for value in values[key]], np.uint8)
-                codes = np.where(codes == 0, found[texts[key].indices.to_numpy()], codes)
+                if found.any():
+                    codes = np.where(codes == 0, found[texts[key].indices.to_numpy()], codes)
 
         rows = np.flatnonzero(codes == 0)
         asked = only_used(texts["uri"].take(pa.array(rows)))

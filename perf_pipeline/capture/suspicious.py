@@ -7,9 +7,10 @@ linear in the text, whatever the text is, because the text is what a stranger se
 import re
 
 _SIDE_EFFECT = re.compile(
-    r"(?<![a-z])(?=[cdeloprsuvw])(?:log[-_ ]?(?:out|off)|sign[-_ ]?(?:out|off)|unsubscribe|confirm|verify|reset|delete|"
-    r"remove|destroy|deactivate|cancel|revoke|purge|export|download|callback|oauth2?|webhook|poll|stream|websocket)"
-    r"(?:s|ing)?(?![a-z])"
+    r"(?<![a-z])(?=[acdeloprsuvw])(?:log[-_ ]?(?:out|off)|sign[-_ ]?(?:out|off)|opt[-_ ]?out|unsubscribe|"
+    r"confirm(?:ation)?|verif(?:y|ication)|activat(?:e|ion)|unlock|approve|add[-_ ]?to[-_ ]?(?:cart|basket|wishlist)|"
+    r"reset|delete|remove|destroy|deactivate|cancel|revoke|purge|export|download|callback|oauth2?|webhook|poll|stream|"
+    r"websocket)(?:s|ing)?(?![a-z])"
 )
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -22,9 +23,15 @@ _CREDENTIAL = re.compile(
     # A JWT mostly starts with the Base64 of `{"`; any three long parts with points between them are one too (RFC 7515).
     r"eyJ[A-Za-z0-9_-]{4,1000}+\.[A-Za-z0-9_-]{4}"
     r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{20,}+\.[A-Za-z0-9_-]{20}"
-    r"|\b(?i:bearer)\s+\S",
+    r"|\b(?i:bearer)\s+\S"
+    # Keys that say by their first letters whose they are: AWS, Google, GitHub, GitLab, Slack, Stripe.
+    r"|(?<![A-Za-z0-9])(?:A(?:KI|SI)A[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|gh[opsur]_[A-Za-z0-9]{36}|glpat-[A-Za-z0-9_-]{20}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{10}|[rs]k_(?:live|test)_[A-Za-z0-9]{16})",
     re.ASCII,
 )
+
+
+_KEY_START = re.compile(rb"A(?:KI|SI)A|AIza|gh[opsur]_|glpat-|xox[abeprs]-|[rs]k_(?:live|test)_")
 
 
 def names_side_effect(text: str) -> bool:
@@ -46,9 +53,9 @@ def holds_e_mail(text: str) -> bool:
 
 def may_hold_credential(data: bytes) -> bool:
     """Whether bytes that nothing in is escaped may hold a credential, told cheaply; True when in doubt."""
-    return b"eyJ" in data or data.count(b".") >= 2 or b"bearer" in data.lower()
+    return b"eyJ" in data or data.count(b".") >= 2 or b"bearer" in data.lower() or _KEY_START.search(data) is not None
 
 
 def holds_credential(text: str) -> bool:
-    """Whether a JWT or the value of an Authorization header stands anywhere in the text."""
+    """Whether a JWT, the value of an Authorization header or a well-known kind of key stands anywhere in the text."""
     return _CREDENTIAL.search(text) is not None

@@ -1,56 +1,68 @@
-"""Read-only scoped tokens: who issues them, the key that signs them, how long they live.
+"""Read-only scoped tokens: what they say, who issues them, and those that are signed here.
 
-What belongs here: making tokens and keeping them apart from anything that is shown. Neither a key nor a token stands in
-a `repr`, in a log line or in the message of an exception. At rest, a token stands in one column of one file
+What belongs here: the claims of a token and the protocol of issuers. The key is in `token_keys`, the issuer that asks
+another service in `token_exchange`, which token a run sends in `token_source`. Neither a key nor a token stands in a
+`repr`, in a log line or in the message of an exception. At rest, a token stands in one column of one file
 (`requests.parquet`); the key stands where its owner put it.
 """
 
+import base64
 import hashlib
-import logging
-import os
-import stat
-import tempfile
-import time
+import math
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import jwt
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+import orjson
 
-from perf_pipeline.errors import InputError, Problem
-from perf_pipeline.plan import TokenSection
+from perf_pipeline.capture.token_keys import SigningKey, algorithm_of, public_jwk
+from perf_pipeline.plan_tokens import TokenSection
 
-KEY_VARIABLE = "PERF_PIPELINE_TOKEN_KEY"
-KEY_FILE_VARIABLE = "PERF_PIPELINE_TOKEN_KEY_FILE"
-ALGORITHM = "EdDSA"
 SCOPE = "read"
 
-_log = logging.getLogger(__name__)
+NEVER = float("-inf")
+"""The expiry of what is no token of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, which no `repr` shows, and how long it is good for."""
+
+    text: str = field(repr=False)
+    expires_s: float
+    """Unix seconds."""
 
 
 class TokenIssuer(Protocol):
-    """What gives a user's requests a token: a key of ours, or a service that exchanges tokens (RFC 8693)."""
+    """What gives users their tokens: a key of ours, or a service that exchanges tokens (RFC 8693)."""
 
-    def issue(self, user: str, now_s: float) -> str:
-        """A read-only token for a user (a UUID), valid from `now_s` (unix seconds) on."""
+    def issue(self, users: Iterable[str], now_s: float) -> dict[str, Token]:
+        """One read-only token for each of the users (UUIDs), valid from `now_s` (unix seconds) on.
+
+        Raises InputError when there cannot be one.
+        """
 
     def expiry_s(self, token: str, user: str) -> float:
-        """When a stored token expires, in unix seconds; minus infinity when this issuer does not vouch for it."""
+        """When a stored token expires, in unix seconds; `NEVER` when this issuer does not vouch for it."""
 
 
 class SignedTokens:
-    """Tokens signed here: JWTs with EdDSA (RFC 8037) and the claims iss aud sub scope load_test iat exp jti (RFC 9068).
+    """Tokens signed here: JWTs as RFC 9068 describes them, with EdDSA or RS256.
 
+    Claims: iss, aud, sub (the user), scope, act (RFC 8693: who acts for the user), client_id, load_test, iat, exp, jti.
     The same user and second give the same token, so that a repeated capture does not multiply tokens.
     """
 
-    def __init__(self, key: Ed25519PrivateKey, section: TokenSection) -> None:
-        """Sign with `key`; issuer, audience and lifetime come from the plan's section."""
+    def __init__(self, key: SigningKey, section: TokenSection) -> None:
+        """Sign with `key`; all but the user comes from the plan's section."""
         self._key = key
         self._section = section
+        algorithm = algorithm_of(key)
+        self._signature = jwt.get_algorithm_by_name(algorithm)
+        # The header is the same for all tokens, so it is written once: a third of the time of `jwt.encode`.
+        header = {"alg": algorithm, "kid": public_jwk(key)["kid"], "typ": "at+jwt"}
+        self._header = _base64url(orjson.dumps(header))
 
     def __repr__(self) -> str:
         return f"SignedTokens(issuer={self._section.issuer!r}, audience={self._section.audience!r})"
@@ -58,147 +70,68 @@ class SignedTokens:
     def __reduce__(self) -> str:
         raise TypeError("SignedTokens holds a private key and is never written anywhere")
 
-    def issue(self, user: str, now_s: float) -> str:
-        """A read-only token for a user, valid for the plan's `ttl_s` from `now_s` (unix seconds) on."""
-        issued_s = int(now_s)
-        name = f"{self._section.issuer}\n{self._section.audience}\n{user}\n{issued_s}"
+    def issue(self, users: Iterable[str], now_s: float) -> dict[str, Token]:
+        """One read-only token for each user, valid for the plan's `ttl_s` from `now_s` (unix seconds) on."""
+        return {user: self._sign(user, int(now_s)) for user in users}
+
+    def _sign(self, user: str, issued_s: int) -> Token:
+        section = self._section
+        expires_s = issued_s + section.ttl_s
+        name = f"{section.issuer}\n{section.audience}\n{section.actor}\n{user}\n{issued_s}"
         claims = {
-            "iss": self._section.issuer,
-            "aud": self._section.audience,
+            "iss": section.issuer,
+            "aud": section.audience,
             "sub": user,
             "scope": SCOPE,
+            "act": {"sub": section.actor},
+            "client_id": section.actor,
             "load_test": True,
             "iat": issued_s,
-            "exp": issued_s + self._section.ttl_s,
+            "exp": expires_s,
             "jti": hashlib.blake2b(name.encode(), digest_size=16).hexdigest(),
         }
-        return jwt.encode(claims, self._key, algorithm=ALGORITHM)
+        signed = self._header + b"." + _base64url(orjson.dumps(claims))
+        return Token((signed + b"." + _base64url(self._signature.sign(signed, self._key))).decode("ascii"), expires_s)
 
     def expiry_s(self, token: str, user: str) -> float:
-        """When a token of this key for this user expires, in unix seconds; minus infinity for any other text."""
+        """When a token of this key for this user expires, in unix seconds; `NEVER` for any other text."""
         try:
             claims = jwt.decode(
                 token,
                 self._key.public_key(),
-                algorithms=[ALGORITHM],
-                audience=self._section.audience,
-                issuer=self._section.issuer,
-                options={"require": ["exp", "sub"], "verify_exp": False, "verify_iat": False},
+                algorithms=[algorithm_of(self._key)],
+                options={"verify_exp": False, "verify_iat": False, "verify_aud": False},
             )
         except jwt.InvalidTokenError:
-            return float("-inf")
-        return float(claims["exp"]) if (claims["sub"], claims.get("scope")) == (user, SCOPE) else float("-inf")
+            return NEVER
+        if unfit(claims, self._section, user) or claims["act"]["sub"] != self._section.actor:
+            return NEVER
+        return float(claims["exp"])
 
 
-def tokens_for(
-    users: Iterable[str],
-    recorded: Mapping[str, str],
-    until_s: float,
-    issuer: TokenIssuer,
-    now_s: float | None = None,
-) -> dict[str, str]:
-    """A token for each user that outlives `until_s` (unix seconds): the recorded one if it does, else a new one.
+def _base64url(data: bytes) -> bytes:
+    """Base64url without padding (RFC 7515, section 2)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
 
-    `recorded` maps users to the tokens that the capture stored; those of another key or for another user are not used.
-    Raises InputError when even a new token expires before: such a run measures how fast the service says 401.
+
+def unfit(claims: Mapping[str, Any], section: TokenSection, user: str) -> str | None:
+    """What a token's claims lack to be the read-only token of a user, in words that show none of them; else None.
+
+    `act` and `load_test` are what a service tells a load test by, to refuse what changes something.
     """
-    now_s = time.time() if now_s is None else now_s
-    tokens: dict[str, str] = {}
-    for user in users:
-        token = recorded.get(user)
-        if token is None or issuer.expiry_s(token, user) <= until_s:
-            token = issuer.issue(user, now_s)
-            if (expiry_s := issuer.expiry_s(token, user)) <= until_s:
-                raise InputError(
-                    Problem(
-                        "plan: tokens.ttl_s",
-                        f"tokens made now live for {max(expiry_s - now_s, 0):.0f} s, "
-                        f"but are needed for {until_s - now_s:.0f} s",
-                        "raise tokens.ttl_s, or ask for tokens until an earlier time",
-                    )
-                )
-        tokens[user] = token
-    return tokens
-
-
-def load_signing_key(environ: Mapping[str, str] = os.environ) -> Ed25519PrivateKey:
-    """The key that signs tokens: PERF_PIPELINE_TOKEN_KEY (PEM text), else the file PERF_PIPELINE_TOKEN_KEY_FILE names.
-
-    Raises InputError when there is none, or when it is not an Ed25519 private key; the message never shows it.
-    """
-    if pem := environ.get(KEY_VARIABLE):
-        return _parse_key(pem.encode(), KEY_VARIABLE)
-    name = environ.get(KEY_FILE_VARIABLE)
-    if not name:
-        raise InputError(
-            Problem(
-                KEY_VARIABLE,
-                "is not set, and tokens cannot be signed without a key",
-                f"set it to an Ed25519 private key (PEM), or {KEY_FILE_VARIABLE} to a file that holds one; "
-                "`openssl genpkey -algorithm ed25519` makes one",
-            )
-        )
-    path = Path(name)
-    try:
-        pem_bytes = path.read_bytes()
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError as error:
-        raise InputError(
-            Problem(
-                f"{KEY_FILE_VARIABLE}={path}",
-                f"cannot be read: {error.strerror}",
-                f"`openssl genpkey -algorithm ed25519 -out {path}` makes a key",
-            )
-        ) from error
-    if mode & 0o077:
-        _log.warning("%s can be read by others (mode %o); `chmod 600` keeps it to its owner", path, mode)
-    return _parse_key(pem_bytes, str(path))
-
-
-def _parse_key(pem: bytes, where: str) -> Ed25519PrivateKey:
-    problem = Problem(
-        where,
-        "is not an Ed25519 private key in PEM",
-        "`openssl genpkey -algorithm ed25519` makes one, without a passphrase",
-    )
-    try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        # Without the cause: its text is not ours, and it could quote the key.
-        raise InputError(problem) from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InputError(problem)
-    return key
-
-
-def generate_signing_key(path: Path) -> None:
-    """Write a new Ed25519 private key as PEM, readable by its owner only. Raises FileExistsError when it is there."""
-    pem = Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # mkstemp makes the file with mode 0600; the link makes it appear whole, and never replaces a key.
-    descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-        os.link(partial, path)
-    finally:
-        Path(partial).unlink()
-
-
-def ensure_signing_key(path: Path) -> bool:
-    """Make the key file if it is not there; whether it was made."""
-    try:
-        generate_signing_key(path)
-    except FileExistsError:
-        if not path.is_file():  # its folder is a file, or it is a folder
-            raise
-        return False
-    return True
-
-
-def public_key_pem(key: Ed25519PrivateKey) -> str:
-    """The public half as PEM text, for the service that verifies."""
-    pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return pem.decode("ascii")
+    audience, actor, expiry = claims.get("aud"), claims.get("act"), claims.get("exp")
+    if claims.get("iss") != section.issuer:
+        return "its issuer (iss) is not the plan's tokens.issuer"
+    if section.audience not in (audience if isinstance(audience, list) else [audience]):
+        return "it is not for the plan's tokens.audience (aud)"
+    if claims.get("sub") != user:
+        return "it is not for the user that it was asked for (sub)"
+    if claims.get("scope") != SCOPE:
+        return f"its scope is not {SCOPE!r} alone"
+    if not isinstance(actor, dict) or not isinstance(actor.get("sub"), str):
+        return "it does not say who acts for the user (act)"
+    if claims.get("load_test") is not True:
+        return "it does not say that it is for load tests (load_test: true)"
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float) or not math.isfinite(expiry):
+        return "it never expires (exp)"
+    return None

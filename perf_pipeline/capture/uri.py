@@ -21,6 +21,13 @@ MAX_BYTES = 16_384
 _PLAIN_SEGMENT = "[A-Za-z0-9_~-][A-Za-z0-9_~.-]*"  # nothing to decode, and no segment of dots
 _ID_SEGMENT = "[0-9A-Fa-f-]+"  # numbers and UUIDs: no word of a side effect can be spelled with these letters
 _NO_ROUTE = "/.."
+
+A_NUMBER = "\x01"
+"""What stands for a segment of digits in the shape of a path. No readable path holds it."""
+
+SHAPED_BYTES_MAX = 200
+"""Longest path whose shape says all about it."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 # `..;x` is `..` to servers that cut matrix parameters; some servers cut spaces and dots at the end of a name.
 _DOT_SEGMENT = re.compile(r"(?:^|/)[.\s]+(?:;[^/]*)?(?:/|$)")
@@ -50,12 +57,22 @@ class UriRules:
         harmless = [route if not self._is_denied(route) else _NO_ROUTE for route in self.routes]
         # A plan's own patterns may speak about numbers, so they are always asked.
         self._id_route = _route_pattern([_NO_ROUTE] if self._deny else harmless, _ID_SEGMENT)
+        self.id_shapes = self._id_shapes([] if self._deny else harmless)
+        """The position in `routes` of each shape of a path that has numbers only where its route has placeholders."""
         self._query = QueryRules(capture)
+        self.stands_alone = self._query.stands_alone
         # The answers are numbers and texts, not objects: there are many, and the garbage collector visits objects.
         self.paths = Remembered(self._judge_path)
         """Per path as it came, without its query: the position of its route in `routes`, or minus the reason's code."""
         self.queries = Remembered(self._judge_query)
         """Per query as it stood behind the `?`: the clean text if it is another one, else 0, or the reason's code."""
+
+    def _id_shapes(self, harmless: list[str]) -> dict[str, int]:
+        parts = [route.split("/") for route in harmless]
+        if any(part.isdecimal() for route in parts for part in route):
+            return {}  # a number could be a literal segment
+        shapes = ["/".join(A_NUMBER if part.startswith("{") else part for part in route) for route in parts]
+        return {shape: shapes.index(shape) for shape in shapes if A_NUMBER in shape}
 
     def clean(self, uri: bytes) -> CleanUri | Reason:
         """The URI as it is replayed, or the reason why it is not. `uri` is nginx's `$request_uri`, any bytes.

@@ -17,7 +17,7 @@ from perf_pipeline.lab.lock import one_campaign_at_a_time
 from perf_pipeline.lab.placement import lab_on
 from perf_pipeline.lab.run import Campaign, TokenSource, run_once
 from perf_pipeline.lab.run_directory import RECORD_NAME, RunRecord, read_record
-from perf_pipeline.plan import Plan, check_versions, comparison_key
+from perf_pipeline.plan import LOAD_MARGIN_S, Plan, check_versions, comparison_key
 from perf_pipeline.progress import track
 from perf_pipeline.replay.k6 import find_k6
 from perf_pipeline.replay.schedule import PlannedRun, schedule_runs
@@ -59,6 +59,7 @@ def run_campaign(
     public_key: str,
     fresh: bool = False,
     settled: Settled | None = None,
+    before_measuring: Callable[[float], None] = lambda _planned_end_s: None,
 ) -> CampaignReport:
     """Measure the runs of a comparison that are missing below `runs/<comparison>/`, and store their order beside them.
 
@@ -66,7 +67,8 @@ def run_campaign(
     the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with.
     `settled` answers the looks that the plan schedules: what it said once is kept beside the runs and never asked
     again, so that a campaign that goes on takes the same decisions. `fresh` removes the runs that are there, once each
-    version has been seen to start. Works in any thread; in the main thread SIGTERM ends it in order. Raises InputError
+    version has been seen to start. `before_measuring` is called once, with the unix time of the planned end, unless
+    all runs are there already. Works in any thread; in the main thread SIGTERM ends it in order. Raises InputError
     when the plan cannot be run as it stands, when runs are there that must not be mixed with new ones, and after three
     runs in a row that failed.
     """
@@ -90,6 +92,8 @@ def run_campaign(
         _store_schedule(store, campaign, schedule)
         measured: dict[str, RunRecord] = {}
         done: set[str] = set()
+        if missing := [run for run in schedule if run.run_id not in found]:
+            before_measuring(time.time() + _load_s(plan) * len(missing) + LOAD_MARGIN_S)
         for look in plan.schedule.looks or (plan.schedule.repeats,):
             wanted = [run for run in schedule if run.repeat <= look and run.scenario not in done]
             missing = [run for run in wanted if run.run_id not in found and run.run_id not in measured]
@@ -257,6 +261,11 @@ def _store_schedule(store: ObjectStore, campaign: Campaign, schedule: list[Plann
         indent=1,
     )
     store.put(f"{_prefix(campaign.comparison)}/schedule.json", text.encode() + b"\n")
+
+
+def _load_s(plan: Plan) -> float:
+    """Seconds of load in one run."""
+    return plan.load.longest_s - LOAD_MARGIN_S
 
 
 def _prefix(comparison: str) -> str:

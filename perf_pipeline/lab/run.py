@@ -22,15 +22,13 @@ from perf_pipeline.lab.collectors import INTERVAL_S, Collectors, collecting, wri
 from perf_pipeline.lab.environment import Environment, Load, Started
 from perf_pipeline.lab.interruption import raise_if_abandoned
 from perf_pipeline.lab.run_directory import RECORD_NAME, Design, Hold, RunRecord
-from perf_pipeline.plan import Plan
-from perf_pipeline.replay.chunks import drain_ms, replay_folder, write_replay
+from perf_pipeline.plan import LOAD_MARGIN_S, Plan
+from perf_pipeline.replay.chunks import replay_folder, write_replay
 from perf_pipeline.replay.k6 import HOLD_START, K6, explain_exit, k6_command, k6_environment, read_hold_start
 from perf_pipeline.replay.order import request_order
 from perf_pipeline.replay.schedule import PlannedRun, derived_seed
 from perf_pipeline.replay.workload import Workload
 
-K6_MARGIN_S = 60.0
-"""Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
 _POLL_S = 0.02
 _SENT_BEFORE = 20
 """Requests that are sent one after the other before the load."""
@@ -126,7 +124,7 @@ def _attend(
         raise_if_abandoned()
         failure = started.failure()
         if failure is None and time.monotonic() > deadline:
-            failure = f"k6 was still running {K6_MARGIN_S:g} s after its last request should have ended"
+            failure = f"k6 was still running {LOAD_MARGIN_S:g} s after its last request should have ended"
         if failure is not None:
             started.end_load(load)
             return load.exit_code(), failure
@@ -166,8 +164,7 @@ class _Announcement:
 
 def _longest_s(plan: Plan) -> float:
     """Seconds within which k6 has certainly ended, unless it hangs."""
-    load = plan.load
-    return load.warmup_s + drain_ms(load) / 1000 + load.hold_s + load.request_timeout_s + K6_MARGIN_S
+    return plan.load.longest_s
 
 
 def _tokens(campaign: Campaign, sent: pa.Table, for_s: float) -> Mapping[str, str]:

@@ -36,6 +36,11 @@ def test_assets_jobs_and_checks_are_those_that_the_docs_name() -> None:
     assert {schedule.name for schedule in defs.schedules or ()} == {"nightly"}
     assert {sensor.name for sensor in defs.sensors or ()} == {"deploys", "tell_verdict", "tell_failure"}
     assert {key.name for key in graph.asset_check_keys} == {
+        "nothing_expired",
+        "little_in_quarantine",
+        "no_strays",
+        "keeps_up",
+        "few_duplicates",
         "every_side_was_measured",
         "runs_are_valid",
         "repeats_agree",

@@ -9,7 +9,8 @@ import psutil
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from perf_pipeline.capture.tokens import SignedTokens, public_key_pem, tokens_for
+from perf_pipeline.capture.token_keys import public_key_pem
+from perf_pipeline.capture.tokens import SignedTokens
 from perf_pipeline.lab.run import TokenSource
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.storage import LocalObjectStore
@@ -63,7 +64,7 @@ def token_source(plan: Plan) -> tuple[TokenSource, str, list[str]]:
     issued: list[str] = []
 
     def tokens(users: Any, until_s: float) -> dict[str, str]:
-        made = tokens_for(users, {}, until_s, issuer)
+        made = {user: token.text for user, token in issuer.issue(users, time.time()).items()}
         issued.extend(made.values())
         return made
 

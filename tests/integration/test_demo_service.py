@@ -13,7 +13,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client.parser import text_string_to_metric_families
 
-from perf_pipeline.capture.tokens import public_key_pem
+from perf_pipeline.capture.token_keys import public_key_pem
 from perf_pipeline.lab.local import LocalEnvironment, StartedLocally
 from perf_pipeline.plan import load_plan
 from tests.integration.demo_lab import DEMO

@@ -19,8 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from perf_pipeline.capture.token_keys import load_signing_key
+from perf_pipeline.capture.tokens import SignedTokens
 from perf_pipeline.files import project_file
+from perf_pipeline.plan import load_plan
 from tests.integration.demo_lab import gone
+from tests.searched_files import contents, parquet_texts
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
 
@@ -43,7 +47,8 @@ def short_plan(folder: Path, repeats: int) -> Path:
 
 
 def environ(home: Path) -> dict[str, str]:
-    return os.environ | {"PERF_PIPELINE_HOME": str(home)}
+    (home / "tmp").mkdir(parents=True, exist_ok=True)
+    return os.environ | {"PERF_PIPELINE_HOME": str(home), "TMPDIR": str(home / "tmp")}
 
 
 def compare(plan: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -92,23 +97,34 @@ def test_every_line_of_the_log_is_accounted_for(walked: tuple[Path, Path, subpro
 def test_tokens_stand_in_one_column_and_nowhere_else(
     walked: tuple[Path, Path, subprocess.CompletedProcess[str]],
 ) -> None:
-    """No token, nor the part of one that makes it valid, in any other file or in anything that was printed."""
+    """No token, stored or made for a run, in any other column, file, database or event, nor in what was printed."""
     _, home, result = walked
     (parquet,) = (home / "objects").glob("requests/dt=*/hour=*/*.parquet")
-    table = pq.read_table(parquet)
-    tokens = set(table["token"].to_pylist())
+    columns = parquet_texts(parquet)
+    key = load_signing_key({"PERF_PIPELINE_TOKEN_KEY_FILE": str(home / "token_signing_key.pem")})
+    # The header names the key, so all tokens of this walk begin with it, and nothing else in the world does.
+    beginning = SignedTokens(key, load_plan(walked[0]).tokens).issue(["x"], 0)["x"].text.partition(".")[0].encode()
+    tokens = set(pq.read_table(parquet)["token"].to_pylist())
     signatures = {token.rpartition(".")[2].encode() for token in tokens}
-    header = next(iter(tokens)).partition(".")[0].encode()
-    places = [path for path in home.rglob("*") if path.is_file() and path != parquet]
-    assert len(places) > 30
-    for path in places:
-        content = path.read_bytes()
-        assert header not in content, path
-    assert not any(signature in (result.stdout + result.stderr).encode() for signature in signatures)
-    assert header not in (result.stdout + result.stderr).encode()
-    key = (home / "token_signing_key.pem").read_text().splitlines()[1]
-    assert key not in result.stdout + result.stderr
+    assert len(tokens) > 100 and all(token.encode().startswith(beginning + b".") for token in tokens)
+    assert [name for name, text in columns.items() if beginning in text] == ["token"]
+    searched = 0
+    for path, content in contents(home):
+        if path == parquet:
+            continue
+        searched += 1
+        assert beginning not in content, path
+        assert not any(signature in content for signature in list(signatures)[:20]), path
+    assert searched > 60
+    said = (result.stdout + result.stderr).encode()
+    assert beginning not in said
+    assert not any(signature in said for signature in signatures)
+    private = (home / "token_signing_key.pem").read_text().splitlines()[1]
+    assert private not in result.stdout + result.stderr
     assert (home / "token_signing_key.pem").stat().st_mode & 0o077 == 0
+    assert "tokens: the stored tokens of all" in result.stderr
+    left = [path.name for path in (home / "tmp").iterdir() if path.suffix != ".lock"]
+    assert left == [], "k6's input, with its tokens, is gone"
 
 
 def test_the_warehouse_answers(walked: tuple[Path, Path, subprocess.CompletedProcess[str]]) -> None:
