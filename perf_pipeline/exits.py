@@ -9,6 +9,8 @@ import sys
 import tempfile
 import traceback
 
+import click
+
 from perf_pipeline.errors import InputError, Problem
 
 WRONG_INPUT = 2
@@ -31,7 +33,7 @@ def exit_code(error: BaseException) -> int:
         # Python flushes stdout at its end, and would say that it could not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return NOBODY_READS
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | click.Abort):  # Ctrl-C, or a question that was answered with no
         _say("stopped")
         return INTERRUPTED
     if isinstance(error, OSError) and error.filename is not None:

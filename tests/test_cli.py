@@ -138,7 +138,7 @@ def test_a_key_is_made_only_where_the_environment_names_none(tmp_path: Path, mon
     assert result.exit_code == 2 and "typo.pem" in result.output
     monkeypatch.setenv("PERF_PIPELINE_TOKEN_KEY", "no key")
     result, _ = compared(monkeypatch, tmp_path / "plan.yaml")
-    assert result.exit_code == 2 and "is not an Ed25519 private key" in result.output
+    assert result.exit_code == 2 and "is no Ed25519 private key" in result.output
     assert not list(tmp_path.glob("*.pem"))
 
 

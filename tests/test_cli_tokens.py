@@ -87,7 +87,7 @@ def test_the_public_key_verifies_what_is_signed(home: Path) -> None:
 def test_the_key_is_replaced_when_asked_twice(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "token_signing_key.pem"
     before = path.read_text()
-    assert run("rotate-key", input="n\n").exit_code == 1
+    assert run("rotate-key", input="n\n").exit_code == 130
     assert path.read_text() == before
     assert run("rotate-key", input="y\n").exit_code == 0
     assert path.read_text() != before
