@@ -8,6 +8,7 @@ import dagster as dg
 from assets.checks import CHECKS
 from assets.jobs import CAPTURE, COMPARISON, capture_traffic, compare_versions, judge_measured
 from assets.resources import KafkaResource, PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.schedules import capture_hourly
 
 
 def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
@@ -16,6 +17,7 @@ def build_defs(**resources: dg.ConfigurableResource) -> dg.Definitions:
         assets=[*CAPTURE, *COMPARISON],
         asset_checks=CHECKS,
         jobs=[capture_traffic, compare_versions, judge_measured],
+        schedules=[capture_hourly],
         resources={
             "plan": PlanResource(),
             "store": StoreResource(),
