@@ -221,7 +221,7 @@ def test_a_rotation_that_was_killed_is_finished_by_the_next(started: Programs, t
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start workers of another user: NOT tested")
 def test_a_folder_that_the_workers_cannot_enter_is_told(started: Programs, tmp_path: Path) -> None:
     (user,) = user_ids(1, seed=9)
-    (tmp_path / "capture").mkdir(mode=0o700)
+    (tmp_path / "captured").mkdir(mode=0o700)
     with capture_nginx(started, tmp_path, **{"user root;": "user nobody nogroup;"}) as nginx:
         nginx.get(["/products/1"], user)
         rotated = nginx.flushed().rotate()
