@@ -1,19 +1,23 @@
-"""The nightly comparison: the release that runs today against the newest build.
+"""When things run by themselves: traffic is captured each hour, and each night the newest build is compared.
 
-What belongs here: when to start it, and when not. Where versions come from is in `perf_pipeline.version_source`.
+What belongs here: when to start them, and when not. They are stopped until somebody starts them, in the UI or with
+`dagster schedule start`. Where versions come from is in `perf_pipeline.version_source`.
 """
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from assets.abandoned_runs import end_abandoned_runs
-from assets.jobs import compare_versions
+from assets.jobs import capture_traffic, compare_versions
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.release import release_verdict
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.errors import InputError
 from perf_pipeline.plan import comparison_key
 from perf_pipeline.version_source import read_versions
+
+CAPTURE_MINUTE = 10
+"""Minutes past the hour: its partition is there, and its late lines have come (`capture.hour_bounds.MARGIN_S`)."""
 
 UNDER_WAY = [
     DagsterRunStatus.QUEUED,
@@ -50,4 +54,11 @@ def nightly(
     return dg.RunRequest(run_key=f"{key} {night}", partition_key=key, tags={"perf_pipeline/night": night})
 
 
-SCHEDULES = [nightly]
+capture_hourly = dg.build_schedule_from_partitioned_job(
+    capture_traffic,
+    name="capture_hourly",
+    minute_of_hour=CAPTURE_MINUTE,
+    description="Captures each hour once it is over and its late lines have come.",
+)
+
+SCHEDULES = [nightly, capture_hourly]

@@ -45,7 +45,7 @@ class CaptureNginx:
     @property
     def log(self) -> Path:
         """The capture log that it writes to now."""
-        return self.folder / "capture" / "capture.log"
+        return self.folder / "captured" / "capture.log"
 
     def get(
         self, targets: Sequence[str | bytes], user: str | None = None, headers: str = "", method: str = "GET"
@@ -110,12 +110,12 @@ def capture_nginx(
     """nginx with the configuration of examples/capture; `changed` replaces texts in nginx.conf, by their marks."""
     need_nginx()
     port, service = free_ports(2)
-    for name in ("conf", "logs", "tmp", "capture"):
+    for name in ("conf", "logs", "tmp", "captured"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for path in NGINX.glob("*.conf"):
         text = path.read_text()
         text = text.replace("127.0.0.1:8080", f"{HOST}:{port}").replace("127.0.0.1:9000", f"{HOST}:{service}")
-        text = text.replace("/var/log/nginx-capture", str(folder / "capture"))
+        text = text.replace("/var/log/nginx-capture", str(folder / "captured"))
         (folder / "conf" / path.name).write_text(text)
     edit(folder / "conf" / f"sampling-by-{by}.conf", {"1% 0.01;": f"{percent} {share};"})
     chosen = {"include sampling-by-request.conf;": f"include sampling-by-{by}.conf;"}

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -221,9 +222,22 @@ def test_a_rotation_that_was_killed_is_finished_by_the_next(started: Programs, t
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start workers of another user: NOT tested")
 def test_a_folder_that_the_workers_cannot_enter_is_told(started: Programs, tmp_path: Path) -> None:
     (user,) = user_ids(1, seed=9)
-    (tmp_path / "capture").mkdir(mode=0o700)
+    (tmp_path / "captured").mkdir(mode=0o700)
     with capture_nginx(started, tmp_path, **{"user root;": "user nobody nogroup;"}) as nginx:
         nginx.get(["/products/1"], user)
         rotated = nginx.flushed().rotate()
     assert rotated.returncode == 1
     assert "still writes to" in rotated.stderr and "may its user enter" in rotated.stderr
+
+
+def test_nginx_accepts_the_configuration_of_the_pods(tmp_path: Path) -> None:
+    need_nginx()
+    (tmp_path / "capture").mkdir()
+    for path in [NGINX.parents[2] / "k8s/capture/nginx.conf", *NGINX.glob("[cs]*.conf")]:
+        text = re.sub(r"[a-z]+\.shop\.svc\.cluster\.local", "127.0.0.1", path.read_text())
+        text = re.sub(r"/var/log/nginx-capture|/run/nginx|/tmp(?=/)", str(tmp_path), text)
+        place = tmp_path if path.parent.name == "capture" else tmp_path / "capture"
+        (place / path.name).write_text(text)
+    command = ["nginx", "-t", "-e", "stderr", "-c", str(tmp_path / "nginx.conf")]
+    tested = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert tested.returncode == 0, tested.stderr

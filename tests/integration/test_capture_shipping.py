@@ -4,6 +4,8 @@ What was sent is counted at the beginning and at the end. Between them the log i
 and the broker is away.
 """
 
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,12 +28,13 @@ from perf_pipeline.capture import kafka_landing
 from perf_pipeline.lab.programs import Programs
 from perf_pipeline.storage import open_store
 from tests.access_log_lines import plan
-from tests.integration.capture_nginx import CaptureNginx, capture_nginx, user_ids
-from tests.integration.servers import KafkaServer, ended
+from tests.integration.capture_nginx import HOST, CaptureNginx, capture_nginx, need_nginx, user_ids
+from tests.integration.servers import KafkaServer, ended, free_ports, wait_until
 from tests.integration.shipper import need_shipper, shipping
 
 pytestmark = pytest.mark.integration
 
+EXAMPLES = Path(__file__).parents[2] / "examples/capture"
 WAIT_S = 60
 
 
@@ -182,3 +185,44 @@ def test_a_shipper_that_was_away_and_a_broker_that_was_away_lose_nothing(
     counts, logged = Counter(records), as_logged(nginx)
     assert sum(logged.values()) == 2500
     assert set(counts) == set(logged), "no line is lost, and none is altered"
+
+
+def test_the_scripts_of_the_walk_start_everything_and_end_it(server_programs: Programs, tmp_path: Path) -> None:
+    """`broker.sh` and `run.sh`, as docs/capture.md has a newcomer call them."""
+    need_nginx()
+    need_shipper()
+    (user,) = user_ids(1, seed=13)
+    kafka_port, port, service = free_ports(3)
+    log = tmp_path / "run.log"
+    bootstrap = f"{HOST}:{kafka_port}"
+    broker = ["sh", str(EXAMPLES / "broker.sh"), str(tmp_path / "kafka"), str(kafka_port)]
+    walk = ["sh", str(EXAMPLES / "run.sh"), str(tmp_path / "nginx"), bootstrap]
+    settings = {"PORT": str(port), "SERVICE_PORT": str(service), "HAND_OVER_S": "1", "TOPIC": "walk"}
+    running = server_programs.start("broker", broker, os.environ, tmp_path / "broker.log", tmp_path)
+    wait_until(lambda: topics(bootstrap) is not None, "the broker of broker.sh", running)
+    walking = server_programs.start("run.sh", walk, os.environ | settings, log, tmp_path)
+    nginx = CaptureNginx(port, tmp_path / "nginx", walking)
+    wait_until(lambda: nginx.get(["/health"]) is None, "nginx of run.sh", walking)
+    nginx.get([f"/products/{number}" for number in range(50)], user)
+    deadline = time.monotonic() + WAIT_S
+    while "walk" not in topics(bootstrap) or len(values := records_of(bootstrap, "walk")) < 50:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.5)
+    nginx.get(["/products/last"], user)
+    walking.process.terminate()
+    assert walking.process.wait(30) == 0, log.read_text()
+    values = records_of(bootstrap, "walk")
+    assert len(values) == 51 and b"/products/last" in values[-1], "what came last is shipped as well"
+    assert not (tmp_path / "nginx/nginx.pid").exists()
+    server_programs.end(running, walking)
+
+
+def topics(bootstrap: str) -> set[str]:
+    """The topics of a broker. Raises when it does not answer."""
+    with socket.create_connection((HOST, int(bootstrap.rpartition(":")[2])), timeout=1):
+        pass  # a client that finds nobody leaves sockets behind
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, bootstrap_timeout_ms=2000)
+    try:
+        return consumer.topics()
+    finally:
+        consumer.close()
