@@ -8,8 +8,9 @@ import os
 import socket
 
 import dagster as dg
-import psutil
 from dagster import DagsterRunStatus, RunsFilter
+
+from perf_pipeline.process_start import process_start, runs_since
 
 _TAG = ".dagster/perf_pipeline_process"
 """The UI hides tags with this prefix: people need not see it."""
@@ -17,7 +18,7 @@ _TAG = ".dagster/perf_pipeline_process"
 
 def process_tags() -> dict[str, str]:
     """Tags that say which process executes a run: host, pid and the time that it was started."""
-    return {_TAG: _name_of(psutil.Process(os.getpid()))}
+    return {_TAG: _name_of(os.getpid())}
 
 
 def end_abandoned_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -30,9 +31,9 @@ def end_abandoned_runs(instance: dg.DagsterInstance) -> list[str]:
     return [run.run_id for run in abandoned]
 
 
-def _name_of(process: psutil.Process) -> str:
-    # A pid is used again; together with its start time it is not.
-    return f"{socket.gethostname()} {process.pid} {process.create_time():.2f}"
+def _name_of(pid: int) -> str:
+    # A pid is used again; together with its start it is not.
+    return f"{socket.gethostname()} {pid} {process_start(pid)}"
 
 
 def _is_gone(name: str) -> bool:
@@ -40,7 +41,5 @@ def _is_gone(name: str) -> bool:
     host, _, rest = name.partition(" ")
     if host != socket.gethostname():
         return False
-    try:
-        return _name_of(psutil.Process(int(rest.partition(" ")[0]))) != name
-    except psutil.NoSuchProcess:
-        return True
+    pid, _, start = rest.partition(" ")
+    return not runs_since(int(pid), start)

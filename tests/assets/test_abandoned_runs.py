@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import dagster as dg
-import psutil
 from dagster import DagsterRunStatus
 
 from assets.abandoned_runs import _TAG, _name_of, end_abandoned_runs, process_tags
@@ -22,7 +21,7 @@ def started_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> str:
 
 def test_only_runs_of_processes_that_are_gone_are_ended(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = _name_of(psutil.Process(gone.pid))
+    name = _name_of(gone.pid)
     gone.kill()
     gone.communicate()
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
