@@ -177,11 +177,16 @@ def remove_abandoned(store: ObjectStore) -> list[Path]:
 def open_store(location: str) -> ObjectStore:
     """The object store at a location: the path of a local folder.
 
-    Raises InputError when the location is none.
+    Raises InputError when the location is none, or the folder can neither be used nor made.
     """
     if "://" in location:
         raise InputError(Problem("PERF_PIPELINE_STORE", f"{location} is not a local folder", "name a folder"))
-    return LocalObjectStore(Path(location))
+    try:
+        return LocalObjectStore(Path(location))
+    except OSError as error:
+        what = f"{location} cannot be used: {error.strerror}"
+        remedy = "bring it back (is it mounted, and writable?), or name another folder; nothing is lost meanwhile"
+        raise InputError(Problem("PERF_PIPELINE_STORE", what, remedy)) from error
 
 
 @contextmanager
