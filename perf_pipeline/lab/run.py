@@ -94,8 +94,8 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
             )
             collectors.watch_load(load.pid)
             code, failure = _attend(started, load, logs / "k6.log", collectors, plan)
-    _check_that_all_is_written(folder, csv, logs / "k6.log", whole=failure is None)
     hold_start_s = read_hold_start(csv)
+    _check_that_all_is_written(folder, csv, logs / "k6.log", ended=failure is None and hold_start_s is not None)
     if hold_start_s is None:
         failure = failure or "k6 ended before the hold began"
         hold = Hold(start=began_s, end=began_s + (time.monotonic() - began_monotonic_s))
@@ -235,14 +235,14 @@ def _check_that_requests_are_answered(url: str, sent: pa.Table, tokens: Mapping[
     raise InputError(Problem(f"{plan.path}: {where}", f"{what}; answers to different requests: {seen}", remedy))
 
 
-def _check_that_all_is_written(folder: Path, csv: Path, log: Path, whole: bool) -> None:
+def _check_that_all_is_written(folder: Path, csv: Path, log: Path, ended: bool) -> None:
     """Raise OSError when the disk was full during the load. k6 then leaves out what it cannot write, and ends with 0.
 
-    `whole`: k6 came to its end, so that its last sample has to be whole too.
+    `ended`: k6 held the load and came to its end, so that its last sample has to be whole too.
     """
     full = shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
     refused = log.exists() and WRITE_ERROR in log.read_bytes()
-    if full or refused or (whole and csv.exists() and not _ends_with_a_line(csv)):
+    if full or refused or (ended and not _ends_with_a_line(csv)):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(csv))
 
 
