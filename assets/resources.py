@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from assets.abandoned_runs import note_process
 from perf_pipeline.capture.tokens import KEY_FILE_VARIABLE, SignedTokens, load_signing_key, public_key_pem
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.settings import read_settings
@@ -33,6 +34,11 @@ class StoreResource(dg.ConfigurableResource):
     """The object store."""
 
     location: str = ""
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Note down which process executes the run: every run of ours uses the store."""
+        if context.run is not None and context.instance is not None:
+            note_process(context.instance, context.run)
 
     def open(self) -> ObjectStore:
         """The store, ready to use."""
