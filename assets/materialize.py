@@ -17,7 +17,7 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 from dagster._core.instance import InstanceRef
 from rich.console import Console
 
-from assets.abandoned_runs import end_abandoned_runs, process_tags
+from assets.abandoned_runs import end_abandoned_runs
 from assets.definitions import defs
 from assets.jobs import capture_traffic, compare_versions
 from assets.partitions import COMPARISON_PARTITIONS, check_hours
@@ -86,7 +86,7 @@ def _incomplete(store: ObjectStore, comparison: str) -> list[Problem]:
 def execute(job: str, partition: str, instance: dg.DagsterInstance, config: Mapping[str, Any] | None = None) -> None:
     """Execute a job for one partition in this process; its events are in the UI."""
     defs.resolve_job_def(job).execute_in_process(
-        instance=instance, partition_key=partition, run_config=_QUIET | dict(config or {}), tags=process_tags()
+        instance=instance, partition_key=partition, run_config=_QUIET | dict(config or {})
     )
 
 

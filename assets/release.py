@@ -21,6 +21,7 @@ from perf_pipeline.report.context import context_of
 from perf_pipeline.report.message import verdict_message
 from perf_pipeline.report.overview import worst_first
 from perf_pipeline.report.plots import percentile_shift
+from perf_pipeline.storage import working_folder
 from perf_pipeline.warehouse import write_tables
 
 PICTURES_SHOWN = 4
@@ -48,8 +49,10 @@ def release_verdict(
         "judgement.json": json.dumps(json_output.to_json(judgement), indent=2, allow_nan=False),
         "message.json": json.dumps(verdict_message(judgement)),
     }
-    for name, text in report.items():
-        objects.put(f"reports/{key}/{name}", text.encode())
+    with working_folder(objects, "report") as folder:
+        for name, text in report.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        objects.put_folder(f"reports/{key}", folder)  # all of it or nothing: its files are about one judgement
     shown = [
         verdict
         for verdict in worst_first(judgement.verdicts)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets.abandoned_runs import note_process
 from perf_pipeline.capture.kafka_topic import KafkaTopic, open_topic
 from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, SigningKey, load_signing_key, public_key_pem
 from perf_pipeline.capture.token_source import token_issuer
@@ -36,6 +37,11 @@ class StoreResource(dg.ConfigurableResource):
     """The object store."""
 
     location: str = ""
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Note down which process executes the run: every run of ours uses the store."""
+        if context.run is not None and context.instance is not None:
+            note_process(context.instance, context.run)
 
     def open(self) -> ObjectStore:
         """The store, ready to use."""

@@ -5,6 +5,7 @@ What belongs here: asking Dagster to run what `perf_pipeline.deploys` says, and 
 
 import dagster as dg
 
+from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import compare_versions
 from assets.partitions import COMPARISON_PARTITIONS, COMPARISONS
 from assets.resources import PlanResource, StoreResource
@@ -24,6 +25,7 @@ def deploys(
 
     New versions are objects below `deploys/` in the object store, and the newest build of the plan's version source.
     """
+    end_abandoned_runs(context.instance)
     objects, seen = store.open(), Seen.from_text(context.cursor)
     try:
         loaded = plan.load()

@@ -23,7 +23,7 @@ import numpy as np
 from perf_pipeline.gates.evidence import PERCENTILES
 from perf_pipeline.gates.intervals import difference, simultaneous_tail
 from perf_pipeline.history.chain import add_up, place
-from perf_pipeline.history.effect import Effect, effect_from_limits
+from perf_pipeline.history.effect import Effect, effects_from_limits
 
 RELEASES, REPEATS, STEPS = 12, 5, (0.0, 0.01)
 CVS = (0.005, 0.01, 0.02, 0.03)
@@ -45,7 +45,7 @@ def compared(rng: np.random.Generator, percentiles: np.ndarray, change: float, c
     low, high = found.limits(tail)
     band_low, band_high = found.limits(simultaneous_tail(sides, tail))
     limits = np.expm1(np.stack([found.estimate, low, high, band_low, band_high]))
-    effect = effect_from_limits(percentiles, limits, found.df, tail)
+    (effect,) = effects_from_limits(percentiles, limits[:, None], found.df[None], np.array([tail]))
     if effect is None:
         raise ArithmeticError("a comparison of complete runs has an effect")
     return effect

@@ -10,9 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, ERROR_RATES, METRICS, PERCENTILES, Design, RunEvidence
@@ -23,7 +21,7 @@ from perf_pipeline.lab.run_directory import find_runs
 from perf_pipeline.metrics.extract import MetricTables, evidence, extract_runs, read_metrics
 from perf_pipeline.plan import Plan
 from perf_pipeline.storage import ObjectStore
-from perf_pipeline.warehouse import stored_comparisons
+from perf_pipeline.warehouse import read_table, stored_comparisons
 
 EARLIER_CAMPAIGNS = 5
 """As many of the latest ones are asked: enough for a prior, and the lab of long ago is another lab."""
@@ -55,7 +53,7 @@ def _campaigns_of(store: ObjectStore, plan_hash: str) -> Iterator[tuple[str, dat
         key = f"metrics/{comparison}/run.parquet"
         if not store.exists(key):
             continue
-        run = pq.read_table(pa.BufferReader(store.get(key)), columns=["plan", "hold_start"])
+        run = read_table(store, key, columns=["plan", "hold_start"])
         start = pc.min(run["hold_start"]).as_py()
         if start is not None and set(run["plan"].to_pylist()) == {plan_hash}:
             yield comparison, start

@@ -15,11 +15,10 @@ from pathlib import Path, PurePath
 
 import psutil
 
-_PARTIAL = ".partial-"
-_WRITTEN_BY = re.compile(r"\.partial-(?P<pid>\d+)-(?P<started_s>\d+)-(?P<host>.*)-[^-]*")
+from perf_pipeline.process_start import process_start, runs_since
 
-_CLOCK_S = 60
-"""Seconds by which the start of a process may differ when it is asked for again: clocks are set."""
+_PARTIAL = ".partial-"
+_WRITTEN_BY = re.compile(r"\.partial-(?P<pid>\d+)-(?P<start>t?\d+)-(?P<host>.*)-[^-]*")
 
 
 def is_partial(path: PurePath) -> bool:
@@ -30,7 +29,7 @@ def is_partial(path: PurePath) -> bool:
 def partial_prefix() -> str:
     """How the names of what this process is writing begin."""
     pid = os.getpid()
-    return f"{_PARTIAL}{pid}-{_started_s(pid)}-{socket.gethostname()}-"
+    return f"{_PARTIAL}{pid}-{_start(pid)}-{socket.gethostname()}-"
 
 
 def new_partial(parent: Path | None, name: str = "folder") -> Path:
@@ -57,8 +56,8 @@ def remove_partials_of_the_dead(root: Path) -> list[Path]:
 
 
 @cache
-def _started_s(pid: int) -> int:
-    return int(psutil.Process(pid).create_time())
+def _start(pid: int) -> str:
+    return process_start(pid)
 
 
 def _is_of_the_dead(name: str) -> bool:
@@ -67,10 +66,6 @@ def _is_of_the_dead(name: str) -> bool:
     if written_by is None or written_by["host"] != socket.gethostname():
         return False
     try:
-        # A pid is used again; together with its start it is not.
-        started_s = psutil.Process(int(written_by["pid"])).create_time()
-    except psutil.NoSuchProcess:
-        return True
+        return not runs_since(int(written_by["pid"]), written_by["start"])
     except psutil.AccessDenied:
         return False
-    return abs(started_s - int(written_by["started_s"])) > _CLOCK_S

@@ -20,7 +20,7 @@ from perf_pipeline.lab.run_directory import RECORD_NAME
 from perf_pipeline.plan_operation import RetentionSection
 from perf_pipeline.progress import track
 from perf_pipeline.storage import ObjectStore, working_folder
-from perf_pipeline.warehouse import Warehouse
+from perf_pipeline.warehouse import Warehouse, read_table
 
 _HOUR = re.compile(r"dt=(\d{4}-\d{2}-\d{2})/hour=(\d{2})(?:/|$)")
 
@@ -158,7 +158,7 @@ def _of_comparisons(store: ObjectStore, kind: str) -> Folders:
         key = f"metrics/{prefix.partition('/')[2]}/run.parquet"
         if not store.exists(key):
             continue
-        starts = pq.read_table(pa.BufferReader(store.get(key)), columns=["hold_start"])["hold_start"]
+        starts = read_table(store, key, columns=["hold_start"])["hold_start"]
         if (last := pc.max(starts).as_py()) is not None:
             yield prefix, last.replace(tzinfo=UTC), len(keys)
 

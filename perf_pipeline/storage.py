@@ -199,7 +199,7 @@ def remove_abandoned(store: ObjectStore) -> list[Path]:
 def open_store(location: str) -> ObjectStore:
     """The object store at a location: the path of a local folder, or a bucket as `bucket.open_bucket` reads it.
 
-    Raises InputError when the location is none, or when the bucket cannot be used.
+    Raises InputError when the location is none, or the folder or bucket can neither be used nor made.
     """
     if location.startswith("s3://"):
         from perf_pipeline.bucket import open_bucket  # boto3 takes a third of a second that a local folder can spare
@@ -208,7 +208,12 @@ def open_store(location: str) -> ObjectStore:
     if "://" in location:
         what = f"{location} is neither a local folder nor a bucket"
         raise InputError(Problem("PERF_PIPELINE_STORE", what, "name a folder, or s3://<bucket>/<prefix>"))
-    return LocalObjectStore(Path(location))
+    try:
+        return LocalObjectStore(Path(location))
+    except OSError as error:
+        what = f"{location} cannot be used: {error.strerror}"
+        remedy = "bring it back (is it mounted, and writable?), or name another folder; nothing is lost meanwhile"
+        raise InputError(Problem("PERF_PIPELINE_STORE", what, remedy)) from error
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,8 @@ TABLES = (
     "decision",
     "release_chain",
 )
+MEASURED_TABLES = TABLES[:3]
+"""Those that are made of run directories; all others are made of them."""
 VIEWS = ("verdict_matrix", "release_history", "inconclusive_and_what_it_would_take", "noise_floor")
 _REBUILD = "`perf-pipeline warehouse rebuild` makes it anew from the object store"
 _FOLDER = "metrics"
@@ -74,14 +76,42 @@ def write_tables(
             if Path(key).stem not in tables:
                 (target / Path(key).name).write_bytes(store.get(key))
         for name, table in tables.items():
-            pq.write_table(table, target / f"{name}.parquet", compression="zstd")
+            pq.write_table(table, target / f"{name}.parquet", compression="zstd", write_page_checksum=True)
         store.put_folder(prefix, target)
 
 
-def read_tables(store: ObjectStore, comparison: str) -> dict[str, pa.Table]:
-    """Every table of a comparison, by name; empty when there is none."""
-    keys = [key for key in store.keys(f"{_FOLDER}/{comparison}") if key.endswith(".parquet")]
-    return {Path(key).stem: pq.read_table(io.BytesIO(store.get(key))) for key in keys}
+def read_tables(store: ObjectStore, comparison: str, names: Collection[str] | None = None) -> dict[str, pa.Table]:
+    """The tables of a comparison that are there, by name: all, or those of some names.
+
+    Raises InputError for each that is damaged. One that is not asked for is not looked at.
+    """
+    tables: dict[str, pa.Table] = {}
+    problems: list[Problem] = []
+    for key in store.keys(f"{_FOLDER}/{comparison}"):
+        if key.endswith(".parquet") and (names is None or Path(key).stem in names):
+            try:
+                tables[Path(key).stem] = read_table(store, key)
+            except InputError as error:
+                problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return tables
+
+
+def read_table(store: ObjectStore, key: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """One table of a comparison, or some of its columns.
+
+    Raises KeyError when it is not there, and InputError when it is damaged.
+    """
+    data = io.BytesIO(store.get(key))
+    try:
+        return pq.read_table(data, columns=columns, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        _, comparison, name = key.split("/")
+        asset = "run_metrics" if Path(name).stem in MEASURED_TABLES else "run_validity and what follows"
+        remedy = f"materialise {asset} of {comparison} again (no run is measured again by it)"
+        what = f"is damaged: {str(error).splitlines()[0]}"
+        raise InputError(Problem(store.uri(key), what, remedy)) from error
 
 
 def stored_comparisons(store: ObjectStore) -> list[str]:
@@ -143,16 +173,15 @@ class Warehouse:
         """Make the file anew from the Parquet tables of the store, and return the comparisons that it then holds.
 
         The new file is made beside the old one and takes its place at the end. Raises InputError when another process
-        holds the old one.
+        holds the old one, and when a table is damaged.
         """
         comparisons = stored_comparisons(store)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=self.path.parent) as folder:
             fresh = Warehouse(Path(folder) / self.path.name)
             fresh.replace_comparison("", {})
-            for comparison in comparisons:
-                tables = read_tables(store, comparison)
-                fresh.replace_comparison(comparison, {name: tables[name] for name in TABLES if name in tables})
+            for comparison, tables in _all_tables(store, comparisons):
+                fresh.replace_comparison(comparison, tables)
             with self._held():
                 # What an interrupted writer left for the old file must not be replayed into the new one.
                 self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
@@ -218,6 +247,20 @@ class Warehouse:
             f"is locked by {who}, and was for {self.patience_s:g} s",
             "close the DuckDB client or notebook that has it open; readers may open a copy of the file",
         )
+
+
+def _all_tables(store: ObjectStore, comparisons: Sequence[str]) -> Iterator[tuple[str, dict[str, pa.Table]]]:
+    """The tables of each comparison. Raises InputError, at the end, for all that are damaged at once."""
+    problems: list[Problem] = []
+    for comparison in comparisons:
+        try:
+            tables = read_tables(store, comparison, TABLES)
+        except InputError as error:
+            problems.extend(error.problems)
+        else:
+            yield comparison, tables
+    if problems:
+        raise InputError(problems)
 
 
 def _create(database: duckdb.DuckDBPyConnection) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf_pipeline.history.chain import Link, add_up, directly, place, steps_to
-from perf_pipeline.history.effect import Effect, effect_from_limits
+from perf_pipeline.history.effect import Effect, effects_from_limits
 from perf_pipeline.history.level_shifts import level_shifts
 
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
@@ -84,7 +84,7 @@ def test_an_effect_is_read_back_from_its_limits(estimates: list[float], error: f
     low, high = known.limits(TAIL)
     middle, reach = (low + high) / 2, (high - low) / 2 * wider
     changes = np.expm1(np.stack([known.estimate, low, high, middle - reach, middle + reach]))
-    found = effect_from_limits(percentiles, changes, known.df, TAIL)
+    (found,) = effects_from_limits(percentiles, changes[:, None], known.df[None], np.array([TAIL]))
     assert found is not None
     assert found.standard_error == pytest.approx(known.standard_error, rel=1e-6)
     assert 1 <= found.tests <= count
@@ -94,11 +94,21 @@ def test_an_effect_is_read_back_from_its_limits(estimates: list[float], error: f
         assert np.expm1(band_high) == pytest.approx(changes[4], rel=1e-6, abs=1e-9)
 
 
-def test_limits_that_are_not_there_make_no_effect() -> None:
-    changes = np.zeros((5, 1))
-    changes[2] = np.inf
-    assert effect_from_limits(np.array([50.0]), changes, np.array([8.0]), TAIL) is None
-    assert effect_from_limits(np.array([50.0]), np.zeros((5, 1)), np.array([np.nan]), TAIL) is None
+def test_limits_that_are_not_there_make_no_effect_and_take_none_from_others() -> None:
+    changes = np.tile(np.array([0.0, -0.01, 0.01, -0.02, 0.02])[:, None, None], (1, 4, 1))
+    changes[2, 1] = np.inf
+    df = np.array([[8.0], [8.0], [np.nan], [8.0]])
+    tails = np.array([TAIL, TAIL, TAIL, np.nan])
+    sound, *others = effects_from_limits(np.array([50.0]), changes, df, tails)
+    assert others == [None, None, None]
+    assert sound is not None and sound.standard_error > 0
+
+
+def test_an_interval_of_no_width_has_one_test() -> None:
+    (found,) = effects_from_limits(np.array([50.0, 90.0]), np.zeros((5, 1, 2)), np.full((1, 2), 8.0), np.array([TAIL]))
+    assert found is not None
+    assert found.tests == 1
+    assert found.standard_error.tolist() == [0, 0]
 
 
 def simulated_chain(

@@ -14,7 +14,7 @@ import pytest
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.lab import campaign as campaign_module
-from perf_pipeline.lab import lock
+from perf_pipeline.lab import lock, patience
 from perf_pipeline.lab.campaign import CampaignReport, run_campaign
 from perf_pipeline.lab.run import Campaign
 from perf_pipeline.lab.run_directory import Hold, RunRecord
@@ -120,6 +120,36 @@ def test_a_campaign_that_was_stopped_goes_on_with_what_is_missing(lab: Lab, stop
     lab.measured.clear()
     assert lab.measure().measured == ()
     assert lab.measured == []
+
+
+def test_a_full_disk_loses_one_run_and_says_what_to_do(lab: Lab) -> None:
+    lab.failing[lab.order[2]] = OSError(28, "No space left on device", "k6.csv")
+    with pytest.raises(InputError, match="No space left on device") as caught:
+        lab.measure()
+    (problem,) = caught.value.problems
+    assert problem.where == str(lab.store.root / PREFIX / lab.order[2])
+    assert "make room" in problem.remedy and "goes on" in problem.remedy
+    assert not list(lab.store.root.rglob(".partial-*"))
+    lab.failing.clear()
+    report = lab.measure()
+    assert (list(report.found), list(report.measured)) == (lab.order[:2], lab.order[2:])
+
+
+def test_a_store_that_cannot_be_written_for_a_while_costs_no_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_TRY_EVERY_S", 0)
+    put, asked = lab.store.put_folder, list[str]()
+    workload = freeze_workload(lab.store, lab.plan)
+
+    def away_for_a_while(prefix: str, folder: Path) -> None:
+        asked.append(prefix)
+        if len(asked) in (1, 2, 5):
+            raise OSError(30, "Read-only file system")
+        put(prefix, folder)
+
+    monkeypatch.setattr(lab.store, "put_folder", away_for_a_while)
+    report = lab.measure(workload=workload)
+    assert lab.measured == lab.order == list(report.measured), "each was measured once"
+    assert len(asked) == len(lab.order) + 3
 
 
 def test_a_failed_run_is_recorded_and_not_repeated(lab: Lab) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import gzip
 import http.server
+import io
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -272,3 +274,22 @@ def test_throttling_is_recorded_where_a_quota_tells_it(
             ("container_cpu_cfs_throttled_periods_total", "service"): "2",
         }
         assert found == (expected if quota else {})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+def test_a_scrape_that_cannot_be_put_aside_is_told(tmp_path: Path) -> None:
+    (tmp_path / "load.scrapes").symlink_to("/dev/full")
+    with collecting(tmp_path) as collecting_now:
+        collecting_now.raise_if_failed()
+        collecting_now.watch_load(os.getpid())
+    with pytest.raises(OSError, match="No space left"):
+        collecting_now.raise_if_failed()
+
+
+def test_half_a_scrape_is_none() -> None:
+    class NearlyFull(io.BytesIO):
+        def write(self, record: Any) -> int:
+            return len(record) - 1
+
+    with pytest.raises(OSError, match="No space left"):
+        _put_aside(NearlyFull(), 1.0, {"up": 1.0}, b"page")

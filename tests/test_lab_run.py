@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import shutil
 import signal
 import sys
 import tempfile
@@ -270,3 +271,64 @@ def test_the_announcement_is_read_once_when_it_is_whole(tmp_path: Path) -> None:
         file.write('68252" source=console\n')
     assert announced.read() == 1796019568.252
     assert announced.read() is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        WRITE + "print('level=error msg=\"CSV: Error writing to file\" output=csv', flush=True)",
+        WRITE + "open(csv, 'a').write('http_reqs,17960')",
+    ],
+    ids=["k6 says so", "the last sample is cut off"],
+)
+def test_samples_that_k6_could_not_write_are_no_run(tmp_path: Path, body: str) -> None:
+    """k6 goes on without them when the disk is full, and ends with exit code 0."""
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_once(campaign(tmp_path, body), PLANNED, tmp_path / "run")
+    assert caught.value.filename == str(tmp_path / "run/k6.csv")
+    assert not (tmp_path / "run/run.json").exists()
+
+
+def test_a_disk_that_is_full_after_the_load_makes_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        run_once(campaign(tmp_path, "sys.exit(255)"), PLANNED, tmp_path / "run")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+def test_scrapes_that_cannot_be_put_aside_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect = run_module.collecting
+
+    def on_a_full_disk(folder: Path) -> Any:
+        folder.mkdir(parents=True)
+        (folder / "service.scrapes").symlink_to("/dev/full")
+        return collect(folder)
+
+    monkeypatch.setattr(run_module, "collecting", on_a_full_disk)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        run_once(campaign(tmp_path, WRITE + "time.sleep(60)"), PLANNED, tmp_path / "run")
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_a_clock_that_is_set_in_the_hold_makes_a_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    clock, log = time.time, tmp_path / "run/logs/k6.log"
+    monkeypatch.setattr(time, "time", lambda: clock() + (step_s if log.exists() and log.stat().st_size else 0))
+    record = measure(tmp_path, WRITE + "time.sleep(60)")
+    assert record.status == "failed"
+    assert str(record.failure).startswith(f"the clock of this machine was set by {step_s:+.0f}")
+    assert record.k6_exit_code == -signal.SIGTERM
+
+
+def test_a_clock_that_is_set_back_before_the_hold_leaves_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, log = time.time, tmp_path / "run/logs/k6.log"
+    monkeypatch.setattr(time, "time", lambda: clock() - (3600 if log.exists() and log.stat().st_size else 0))
+    record = measure(tmp_path, "print('warming up', flush=True); time.sleep(60)")
+    assert "the clock of this machine was set by -3600" in str(record.failure)

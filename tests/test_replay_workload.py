@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -135,3 +136,40 @@ def test_a_uri_that_is_let_through_is_one_path_of_printable_ascii(text: str) -> 
         assert not printable
     else:
         assert printable
+
+
+def damage(path: Path) -> None:
+    """Turn one byte in the middle of the file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["requests.parquet", "manifest.json"])
+@pytest.mark.parametrize(
+    "how", [damage, lambda path: path.write_bytes(b""), Path.unlink], ids=["turned", "empty", "gone"]
+)
+def test_a_damaged_workload_is_frozen_again(store: LocalObjectStore, tmp_path: Path, name: str, how: Any) -> None:
+    plan = small_plan(tmp_path)
+    store_hour(store, captured(500))
+    first = freeze_workload(store, plan)
+    whole = first.table()
+    how(first.folder / name)
+    if name == "requests.parquet":
+        with pytest.raises(
+            InputError, match=r"requests\.parquet: is damaged.*\n    -> materialise the asset `workload`"
+        ):
+            first.table()
+    else:
+        with pytest.raises(InputError, match="holds no workload"):
+            read_workload(store, first.hash)
+    again = freeze_workload(store, plan)
+    assert again == first and again.table().equals(whole)
+
+
+def test_damaged_captured_requests_are_named(store: LocalObjectStore, tmp_path: Path) -> None:
+    store_hour(store, captured(500))
+    (path,) = store.root.rglob("requests.parquet")
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError, match=r"requests\.parquet: is no table of captured .*\n    -> .*`replay_requests`"):
+        freeze_workload(store, small_plan(tmp_path))

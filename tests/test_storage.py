@@ -210,6 +210,12 @@ def test_an_unknown_location_names_the_remedy() -> None:
         open_store("gopher://host/x")
 
 
+def test_a_folder_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"PERF_PIPELINE_STORE: .*file/objects cannot be used: Not a directory\n"):
+        open_store(str(tmp_path / "file/objects"))
+
+
 @given(st.text("abc/.", min_size=1, max_size=12))
 def test_any_accepted_key_reads_back(tmp_path_factory: pytest.TempPathFactory, key: str) -> None:
     store = LocalObjectStore(tmp_path_factory.mktemp("store"))

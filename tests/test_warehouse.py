@@ -16,7 +16,7 @@ import pytest
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.files import project_file
-from perf_pipeline.metrics.extract import extract_runs, write_metrics
+from perf_pipeline.metrics.extract import extract_runs, read_metrics, write_metrics
 from perf_pipeline.storage import LocalObjectStore
 from perf_pipeline.warehouse import (
     TABLES,
@@ -240,6 +240,60 @@ def test_a_rebuild_that_fails_leaves_the_old_file(
     monkeypatch.undo()
     assert estimates(warehouse, A) == [0.1]
     assert [path.name for path in warehouse.path.parent.iterdir()] == [warehouse.path.name]
+
+
+# --- Damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_turned_byte_of_a_stored_table_becomes_another_number(tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path)
+    table = pa.table({"estimate": [float(number) ** 0.5 for number in range(200)]})
+    write_tables(store, A, {"gate_pooled": table})
+    path = tmp_path / "metrics" / A / "gate_pooled.parquet"
+    whole = path.read_bytes()
+    noticed = 0
+    for place in range(4, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        try:
+            read = read_tables(store, A)["gate_pooled"]
+        except InputError:
+            noticed += 1
+        else:
+            assert read.column(0).equals(table.column(0))
+    assert noticed > 100
+
+
+def test_damaged_tables_are_all_named_with_what_makes_them_anew(tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path)
+    write_tables(store, A, {"run": table_schema("run").empty_table(), "gate_pooled": pooled(0.1)})
+    for name in ("run", "gate_pooled"):
+        store.put(f"metrics/{A}/{name}.parquet", b"PAR1 and no more")
+    with pytest.raises(InputError) as caught:
+        read_tables(store, A)
+    said = {Path(problem.where).name: problem.remedy for problem in caught.value.problems}
+    assert f"materialise run_metrics of {A} again" in said["run.parquet"]
+    assert f"materialise run_validity and what follows of {A} again" in said["gate_pooled.parquet"]
+
+
+def test_a_damaged_table_of_a_gate_keeps_nobody_from_judging_again(tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path / "store")
+    write_metrics(store, A, extract_runs([write_run(tmp_path)]))
+    store.put(f"metrics/{A}/gate_pooled.parquet", b"")
+    assert read_metrics(store, A).run.num_rows == 1
+    write_tables(store, A, {"gate_pooled": pooled(0.1)})
+    assert read_tables(store, A)["gate_pooled"].equals(pooled(0.1))
+
+
+def test_a_rebuild_names_every_damaged_table_and_leaves_the_old_file(warehouse: Warehouse, tmp_path: Path) -> None:
+    store = LocalObjectStore(tmp_path / "store")
+    write_tables(store, A, {"gate_pooled": pooled(0.1)})
+    warehouse.rebuild(store)
+    for comparison in (A, B):
+        store.put(f"metrics/{comparison}/gate_pooled.parquet", b"")
+    with pytest.raises(InputError) as caught:
+        warehouse.rebuild(store)
+    assert [A in caught.value.problems[0].where, B in caught.value.problems[1].where] == [True, True]
+    assert estimates(warehouse, A) == [0.1]
 
 
 # --- Locks -----------------------------------------------------------------------------------------------------------

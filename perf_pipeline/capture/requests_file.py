@@ -50,6 +50,7 @@ def private_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
         use_dictionary=[field.name for field in schema if pa.types.is_dictionary(field.type)],
         dictionary_pagesize_limit=_DICTIONARY_BYTES,
         write_statistics=["arrival"],
+        write_page_checksum=True,
         store_schema=False,
     )
 

@@ -5,6 +5,7 @@ against the zone. Each comparison measures both of its versions itself, so the e
 and whatever the lab did from one night to the next cancels within each step.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from perf_pipeline.history.effect import Effect
+from perf_pipeline.history.effect import Effect, FloatArray
 
 Answer = Literal["regression", "improvement", "equivalent", "inconclusive"]
 
@@ -52,10 +53,13 @@ def steps_to(links: Sequence[Link], release: str, start: str | None = None) -> l
     arrived: dict[str, float] = {}
     for link in links:
         arrived[link.candidate] = min(_when(link), arrived.get(link.candidate, np.inf))
+    arriving: dict[str, list[Link]] = defaultdict(list)
+    for link in links:
+        arriving[link.candidate].append(link)
     steps: list[Link] = []
     seen, at = {release}, release
     while at != start:
-        into = [link for link in links if link.candidate == at and link.baseline not in seen]
+        into = [link for link in arriving[at] if link.baseline not in seen]
         if not into:
             break
         step = max(into, key=lambda link: (arrived.get(link.baseline, -np.inf), _when(link)))
@@ -78,10 +82,13 @@ def add_up(steps: Sequence[Effect]) -> Effect:
     """
     if not steps:
         raise ValueError("a chain needs at least one step")
-    shared = [p for p in steps[0].percentiles if all(_has(step, p) for step in steps)]
+    # Steps that were read together share the array, which is then looked through once.
+    different = {id(step.percentiles): _places(step.percentiles) for step in steps}
+    shared = [p for p in _places(steps[0].percentiles) if all(p in places for places in different.values())]
     if not shared:
         raise ValueError("the steps of the chain share no percentile")
-    places = [[_place(step, p) for p in shared] for step in steps]
+    chosen = {key: [places[p] for p in shared] for key, places in different.items()}
+    places = [chosen[id(step.percentiles)] for step in steps]
     estimate = sum(step.estimate[place] for step, place in zip(steps, places, strict=True))
     variances = np.stack([step.standard_error[place] ** 2 for step, place in zip(steps, places, strict=True)])
     df = np.stack([step.df[place] for step, place in zip(steps, places, strict=True)])
@@ -89,7 +96,7 @@ def add_up(steps: Sequence[Effect]) -> Effect:
     with np.errstate(invalid="ignore", divide="ignore"):
         joint = np.where(total > 0, total**2 / (variances**2 / df).sum(axis=0), df.sum(axis=0))
     return Effect(
-        np.array(shared, dtype=float),
+        np.array([np.nan if p is None else p for p in shared]),
         np.asarray(estimate),
         np.sqrt(total),
         joint,
@@ -121,11 +128,6 @@ def _when(link: Link) -> float:
     return link.measured.timestamp() if link.measured else -np.inf
 
 
-def _place(effect: Effect, p: float) -> int:
-    """The index of a percentile; nan, the place of a number, is found too."""
-    same = np.isnan(effect.percentiles) if np.isnan(p) else effect.percentiles == p
-    return int(same.argmax())
-
-
-def _has(effect: Effect, p: float) -> bool:
-    return bool((np.isnan(effect.percentiles) if np.isnan(p) else effect.percentiles == p).any())
+def _places(percentiles: FloatArray) -> dict[float | None, int]:
+    """The index of each percentile; None is the place of a number, whose percentile is nan."""
+    return {None if np.isnan(p) else p: at for at, p in enumerate(percentiles.tolist())}

@@ -38,25 +38,27 @@ class Effect:
         return self.limits(tail / self.tests)
 
 
-def effect_from_limits(percentiles: FloatArray, changes: FloatArray, df: FloatArray, tail: float) -> Effect | None:
-    """The effect behind stored limits; None where one of them is not finite.
+def effects_from_limits(
+    percentiles: FloatArray, changes: FloatArray, df: FloatArray, tails: FloatArray
+) -> list[Effect | None]:
+    """The effects behind N rows of stored limits at the same (P,) percentiles; None where one of them is not finite.
 
-    `changes` is (5, P): estimate, low, high, band_low, band_high as ratios minus 1, the intervals at `tail` on each
-    side with (P,) `df` degrees of freedom. The number of independent percentiles is read from how much wider the band
-    is than the intervals: a max-t band at the quantile c acts like Bonferroni's rule over tail / P(t > c) of them.
+    `changes` is (5, N, P): estimate, low, high, band_low, band_high as ratios minus 1, the intervals of row n at
+    `tails[n]` on each side with (N, P) `df` degrees of freedom. The number of independent percentiles is read from how
+    much wider the band is than the intervals: a max-t band at the quantile c acts like Bonferroni's rule over
+    tail / P(t > c) of them.
     """
-    if not np.isfinite(changes).all() or (changes <= -1).any() or not 0 < tail < 0.5 or not (df > 0).all():
-        return None
-    estimate, low, high, band_low, band_high = np.log1p(changes)
+    sound = (
+        (np.isfinite(changes) & (changes > -1)).all(axis=(0, 2)) & (df > 0).all(axis=1) & (tails > 0) & (tails < 0.5)
+    )
+    estimate, low, high, band_low, band_high = np.log1p(changes[:, sound])
+    df, tail = df[sound], tails[sound, None]
     quantile = stdtrit(df, 1 - tail)
     standard_error = (high - low) / (2 * quantile)
     wide = standard_error > 0
-    ratio = np.maximum((band_high - band_low)[wide] / (high - low)[wide], 1.0)
-    tests = tail / stdtr(df[wide], -quantile[wide] * ratio)
-    return Effect(
-        percentiles,
-        estimate,
-        standard_error,
-        df,
-        float(np.clip(np.median(tests), 1.0, len(percentiles))) if wide.any() else 1.0,
-    )
+    ratio = np.divide(band_high - band_low, high - low, out=np.ones_like(low), where=wide)
+    tests = np.where(wide, tail / stdtr(df, -quantile * np.maximum(ratio, 1.0)), np.nan)
+    tests[~wide.any(axis=1)] = 1.0
+    independent = np.clip(np.nanmedian(tests, axis=1), 1.0, len(percentiles))
+    rows = zip(estimate, standard_error, df, independent.tolist(), strict=True)
+    return [Effect(percentiles, *next(rows)) if known else None for known in sound.tolist()]

@@ -1,7 +1,7 @@
 """The history of releases as the warehouse holds it: chains that end at a release, and the nights of a lab.
 
-What belongs here: reading links and effects, one row for each scenario and metric, and the words of a chain's answer.
-The statistics are in `chain`, `effect` and `level_shifts`.
+What belongs here: reading links, one row for each scenario and metric, and the words of a chain's answer. Reading
+effects is in `stored_effects`, the statistics are in `chain`, `effect` and `level_shifts`.
 """
 
 import math
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, ERROR_RATES, NEGATIVE_CONTROL
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.history.chain import Link, Placed, add_up, directly, place, steps_to
-from perf_pipeline.history.effect import Effect, effect_from_limits
+from perf_pipeline.history.effect import Effect
 from perf_pipeline.history.level_shifts import level_shifts
+from perf_pipeline.history.stored_effects import stored_effects
 from perf_pipeline.warehouse import Warehouse, table_schema
 
 SHIFT_FLOOR_OF_ZONE = 0.5
@@ -26,21 +26,6 @@ SHIFT_FLOOR_OF_ZONE = 0.5
 _LINKS = """
 SELECT decision.comparison, decision.baseline, decision.candidate, min(run.hold_start) AS measured
 FROM decision LEFT JOIN run USING (comparison) GROUP BY ALL ORDER BY measured, comparison"""
-
-_EFFECTS = """
-SELECT comparison, scenario, metric, verdict.tail, verdict.reason, verdict.verdict,
-    list(p ORDER BY p) AS p, list(change.estimate ORDER BY p) AS estimate,
-    list(change.low ORDER BY p) AS low, list(change.high ORDER BY p) AS high,
-    list(band_low ORDER BY p) AS band_low, list(band_high ORDER BY p) AS band_high, list(change.df ORDER BY p) AS df
-FROM verdict JOIN gate_change AS change USING (comparison, scenario, metric)
-WHERE list_contains($comparisons, comparison) GROUP BY ALL
-UNION ALL
-SELECT comparison, scenario, metric, tail, reason, verdict,
-    [NULL], [estimate], [low], [high], [low], [high], [df]
-FROM verdict
-WHERE list_contains($comparisons, comparison) AND NOT absent AND metric IN ('service_p99', 'service_memory')
-"""
-# Error rates are not added up: their intervals are no t intervals, and shares near zero have no common scale.
 
 
 @dataclass(frozen=True)
@@ -97,7 +82,7 @@ def chains_to(warehouse: Warehouse, release: str, policy: Policy, anchor: str | 
         return []
     start = steps[0].baseline
     direct = directly(known, start, release) if len(steps) > 1 else None
-    found = _effects(warehouse, [link.comparison for link in (*steps, *([direct] if direct else []))])
+    found = stored_effects(warehouse, [link.comparison for link in (*steps, *([direct] if direct else []))])
     tail = (1 - policy.change.confidence) / 2 / (2 if direct else 1)
     cells = dict.fromkeys((scenario, metric) for by_cell in found.values() for scenario, metric in by_cell)
     rows = []
@@ -157,26 +142,6 @@ def shifts(warehouse: Warehouse, policy: Policy) -> list[Shift]:
 
 def _log(value: float | None) -> float:
     return math.log(value) if value is not None and value > 0 else math.nan
-
-
-_Cell = tuple[str, str]
-
-
-def _effects(warehouse: Warehouse, comparisons: Sequence[str]) -> dict[str, dict[_Cell, Effect | str]]:
-    """By comparison, scenario and metric: the effect, or why there is none."""
-    found: dict[str, dict[_Cell, Effect | str]] = defaultdict(dict)
-    for row in warehouse.query(_EFFECTS, {"comparisons": list(comparisons)}).to_pylist():
-        effect = None
-        if row["verdict"] != "not comparable":
-            limits = [row[name] for name in ("estimate", "low", "high", "band_low", "band_high")]
-            changes = np.stack([*map(_floats, limits)])
-            effect = effect_from_limits(_floats(row["p"]), changes, _floats(row["df"]), row["tail"] or math.nan)
-        found[row["comparison"]][row["scenario"], row["metric"]] = effect or row["reason"]
-    return found
-
-
-def _floats(values: Sequence[float | None]) -> np.ndarray:
-    return np.array([math.nan if value is None else value for value in values], dtype=float)
 
 
 def _chained(

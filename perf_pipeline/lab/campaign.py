@@ -8,12 +8,14 @@ another plan, of another workload or another build are never mixed with new ones
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.lab.interruption import orderly_end
 from perf_pipeline.lab.local import LocalEnvironment
 from perf_pipeline.lab.lock import one_campaign_at_a_time
+from perf_pipeline.lab.patience import patiently
 from perf_pipeline.lab.placement import lab_on
 from perf_pipeline.lab.run import Campaign, TokenSource, run_once
 from perf_pipeline.lab.run_directory import RECORD_NAME, RunRecord, read_record
@@ -161,10 +163,8 @@ def _measure(
                 "write into another folder than that of its source"
             )
             raise InputError(Problem(f"comparison {campaign.comparison}", what, remedy))
-        with working_folder(store, "run") as folder:
-            record = run_once(campaign, planned, folder)
-            prefix = f"{_prefix(campaign.comparison)}/{planned.run_id}"
-            store.put_folder(prefix, folder)
+        prefix = f"{_prefix(campaign.comparison)}/{planned.run_id}"
+        record = _measure_run(store, campaign, planned, prefix)
         measured[planned.run_id] = record
         in_a_row = in_a_row + 1 if record.failure else 0
         if in_a_row == FAILURES_IN_A_ROW:
@@ -174,6 +174,23 @@ def _measure(
             )
             raise InputError(Problem(f"comparison {campaign.comparison}", what, remedy))
     return measured
+
+
+def _measure_run(store: ObjectStore, campaign: Campaign, planned: PlannedRun, prefix: str) -> RunRecord:
+    """Measure one run into the store. Raises InputError when it cannot be written: nothing of it is kept then."""
+    try:
+        with ExitStack() as stack:
+            folder = patiently(lambda: stack.enter_context(working_folder(store, "run")), store.uri(prefix))
+            record = run_once(campaign, planned, folder)
+            patiently(lambda: store.put_folder(prefix, folder), store.uri(prefix))
+        return record
+    except OSError as error:
+        what = f"the run could not be written: {error.strerror or error}"
+        remedy = (
+            "make room there, or make it writable; nothing of this run is kept, all runs before it are, and the same "
+            "command goes on with what is missing"
+        )
+        raise InputError(Problem(store.uri(prefix), what, remedy)) from error
 
 
 def _look(store: ObjectStore, comparison: str, look: int, settled: Settled) -> set[str]:

@@ -9,9 +9,11 @@ last, so that the growth of a histogram between the first and the last scrape in
 
 import contextlib
 import csv
+import errno
 import gzip
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -63,6 +65,7 @@ class Collectors:
         self._folder = folder
         self._schedule = _Schedule(time.time())
         self._threads: list[threading.Thread] = []
+        self._errors: list[OSError] = []
 
     def watch(self, endpoint: Endpoint) -> None:
         """Watch a program of the environment from now on."""
@@ -86,12 +89,21 @@ class Collectors:
             if thread.is_alive():
                 _log.warning("%s: its last scrape did not end within %g s", thread.name, PATIENCE_S)
 
+    def raise_if_failed(self) -> None:
+        """Raise OSError when a scrape could not be put aside, such as on a full disk."""
+        if self._errors:
+            raise self._errors[0]
+
     def _start(self, target: _Target) -> None:
-        thread = threading.Thread(
-            target=_collect, args=(target, self._folder, self._schedule), name=f"collector-{target.job}", daemon=True
-        )
+        thread = threading.Thread(target=self._collect, args=(target,), name=f"collector-{target.job}", daemon=True)
         thread.start()
         self._threads.append(thread)
+
+    def _collect(self, target: _Target) -> None:
+        try:
+            _collect(target, self._folder, self._schedule)
+        except OSError as error:
+            self._errors.append(error)
 
 
 @contextmanager
@@ -213,7 +225,9 @@ def _fetch(session: requests.Session, url: str) -> bytes | None:
 
 def _put_aside(file: BinaryIO | FileIO, time_s: float, values: Mapping[str, float], page: bytes) -> None:
     """Append a scrape: a line that says when, what else was read and how long the page is, then the page."""
-    file.write(json.dumps({"time_s": time_s, "values": values, "bytes": len(page)}).encode() + b"\n" + page)
+    record = json.dumps({"time_s": time_s, "values": values, "bytes": len(page)}).encode() + b"\n" + page
+    if file.write(record) < len(record):  # as much as a full disk takes, without an error
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _samples(source: Path) -> Iterator[tuple[float, str, Mapping[str, str], float]]:

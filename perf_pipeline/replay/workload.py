@@ -60,25 +60,33 @@ class Workload:
     last_arrival: datetime
 
     def table(self, routes: list[str] | None = None) -> pa.Table:
-        """Its requests (SCHEMA, by arrival), or only those of some route templates."""
-        table = pq.read_table(self.folder / _REQUESTS, schema=SCHEMA)
+        """Its requests (SCHEMA, by arrival), or only those of some route templates.
+
+        Raises InputError when the file is damaged.
+        """
+        path = self.folder / _REQUESTS
+        try:
+            table = pq.read_table(path, schema=SCHEMA, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            what = f"is damaged: {str(error).splitlines()[0]}"
+            raise InputError(Problem(str(path), what, "materialise the asset `workload` again")) from error
         return table if routes is None else table.filter(pc.is_in(table["route"], value_set=pa.array(routes)))
 
 
 def freeze_workload(store: ObjectStore, plan: Plan) -> Workload:
     """Freeze the requests of the plan's hours: the first `max_requests` in order of arrival, without their tokens.
 
-    The same requests give the same hash, and what is there is not written again. Raises InputError for each hour that
-    was not captured, or not by the rules of this plan, for hours without a single request, and for requests that cannot
-    be sent as they stand.
+    The same requests give the same hash, and what is there is not written again, unless it was damaged. Raises
+    InputError for each hour that was not captured, or not by the rules of this plan, for hours without a single
+    request, and for requests that cannot be sent as they stand.
     """
     table = _captured(store, plan)
     _check_uris(table)
     content_hash = _content_hash(table)
     prefix = f"workloads/{content_hash}"
-    if not store.exists(f"{prefix}/{_MANIFEST}"):
+    if not _is_whole(store, content_hash, table):
         with working_folder(store, "workload") as folder:
-            pq.write_table(table, folder / _REQUESTS, compression="zstd")
+            pq.write_table(table, folder / _REQUESTS, compression="zstd", write_page_checksum=True)
             manifest = _manifest(table, content_hash, list(plan.workload.hours))
             (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
             store.put_folder(prefix, folder)
@@ -91,7 +99,7 @@ def read_workload(store: ObjectStore, content_hash: str) -> Workload:
     try:
         folder = store.local_folder(prefix)
         manifest = json.loads((folder / _MANIFEST).read_bytes())
-    except (KeyError, FileNotFoundError) as error:
+    except (KeyError, ValueError, FileNotFoundError) as error:
         where = store.uri(prefix)
         raise InputError(Problem(where, "holds no workload", "materialise the asset `workload` again")) from error
     return Workload(
@@ -103,6 +111,14 @@ def read_workload(store: ObjectStore, content_hash: str) -> Workload:
         first_arrival=datetime.fromisoformat(manifest["first_arrival"]),
         last_arrival=datetime.fromisoformat(manifest["last_arrival"]),
     )
+
+
+def _is_whole(store: ObjectStore, content_hash: str, table: pa.Table) -> bool:
+    """Whether the workload is there and holds these requests."""
+    try:
+        return read_workload(store, content_hash).table().equals(table)
+    except InputError:
+        return False
 
 
 def _captured(store: ObjectStore, plan: Plan) -> pa.Table:
@@ -122,9 +138,9 @@ def _captured(store: ObjectStore, plan: Plan) -> pa.Table:
             problems.append(Problem(f"{plan.name}: workload.hours", f"hour {hour} {stale}", remedy))
             continue
         try:
-            captured = pq.read_table(pa.BufferReader(data))
+            captured = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
             tables.append(captured.select(SCHEMA.names).cast(SCHEMA))
-        except (pa.ArrowException, KeyError) as error:
+        except (pa.ArrowException, OSError, KeyError) as error:
             remedy = "materialise the asset `replay_requests` again"
             problems.append(Problem(store.uri(key), f"is no table of captured requests: {error}", remedy))
     if problems:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.definitions import defs
-from assets.schedules import MINUTE
+from assets.schedules import CAPTURE_MINUTE as MINUTE
 from perf_pipeline.capture.hour_bounds import MARGIN_S
 
 SCHEDULE = defs.resolve_schedule_def("capture_hourly")
