@@ -68,6 +68,30 @@ def test_a_wild_band_does_not_squeeze_the_rest() -> None:
     assert max(heights) - min(heights) > 30
 
 
+def test_a_band_beyond_the_scale_says_how_far_it_reaches() -> None:
+    wild = replace(SHIFTED, percentiles=tuple(replace(point, band_high=40.0) for point in SHIFTED.percentiles))
+    assert "band to +4000.0 % ↑" in texts(percentile_shift(wild).shapes)
+    assert not [text for text in texts(percentile_shift(SHIFTED).shapes) if text.startswith("band to")]
+
+
+def test_the_labels_of_a_thin_zone_stand_apart() -> None:
+    steep = distribution("browse", "client_latency", 4.0, lambda p: 9.0 * smooth_step(p, 35, 80), 0.011)
+    labels = {
+        shape.text: shape.at[1]
+        for shape in percentile_shift(steep).shapes
+        if isinstance(shape, Label) and shape.text in ("+10 %", "zone", "−9.1 %")
+    }
+    assert labels["+10 %"] + 14 < labels["zone"] < labels["−9.1 %"] - 14
+
+
+def test_a_mark_that_cannot_reach_its_change_is_an_arrow() -> None:
+    far = number("s", "service_p99", 10.0, 0.9, 0.02, "ms")
+    shapes = interval_mark(far, 0.3).shapes
+    assert not [shape for shape in shapes if isinstance(shape, Dot)]
+    (arrow,) = [shape for shape in shapes if isinstance(shape, Area) and shape.role == "dot"]
+    assert arrow.points[0][0] == 95
+
+
 def test_marks_of_one_metric_share_their_scale() -> None:
     verdicts = [verdict for verdict in regression().verdicts if verdict.metric == "service_p99"]
     reach = mark_reach(verdicts)

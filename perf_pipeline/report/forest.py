@@ -12,7 +12,7 @@ from perf_pipeline.gates.findings import Pooled, Verdict
 from perf_pipeline.report.overview import VERDICTS_WORST_FIRST
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.picture import Area, Dot, Label, Picture, Shape, Stroke
-from perf_pipeline.report.scale import WIDTH, Axis, answer_of, box
+from perf_pipeline.report.scale import WIDTH, Axis, answer_of, arrow, box, interval_line
 from perf_pipeline.report.wording import (
     change,
     change_text,
@@ -31,8 +31,8 @@ _TOP = 20.0
 _LABEL_LETTERS = 20
 _LETTER_PX = 7.2
 """Room for a letter, enough for the larger text on phones."""
-_WIDEST = 8
-"""How many times the zone a picture reaches at most; what lies farther is drawn at its end."""
+_WIDEST = 40
+"""How many times the zone a picture reaches at most; what lies farther is an arrow at its end, with its number."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _drawn(subject: str, title: str, rows: Sequence[_Row], named: bool = False) 
         if named:
             shapes.append(Label("label", (left - 8, middle + 4), _shortened(row.label), "end"))
             shapes.append(Label("label", (WIDTH - 4.0, middle + 4), change(row.metric, row.estimate), "end"))
-        shapes += _marks(row, x, middle)
+        shapes += _marks(row, x, middle, named)
     worse = "slower" if all(item.metric in (*DISTRIBUTIONS, "service_p99") for item in rows) else "worse"
     unit = "percentage points" if change_unit(metric) == "points" else "%"
     shapes.append(Label("tick", ((left + right) / 2, bottom + 33), f"change in {unit} ({worse} →)", "middle"))
@@ -157,14 +157,26 @@ def _margins(rows: Sequence[_Row]) -> tuple[float, float]:
     return 28 + _LETTER_PX * names, WIDTH - 20 - _LETTER_PX * changes
 
 
-def _marks(row: _Row, x: Axis, middle: float) -> list[Shape]:
+def _marks(row: _Row, x: Axis, middle: float, named: bool) -> list[Shape]:
     marks: list[Shape] = []
     if row.low is not None and row.high is not None:
-        marks.append(Stroke("line", ((x(row.low), middle), (x(row.high), middle)), row.tone))
+        marks += interval_line(x, row.low, row.high, middle, row.tone)
     if row.worst is not None:
-        marks.append(Dot("open", (x(row.worst), middle), 4, row.tone))
+        marks += _mark("open", row.worst, x, middle, row, numbered=True)
     if row.estimate is not None:
-        marks.append(Dot(row.dot, (x(row.estimate), middle), 4.5, row.tone))
+        marks += _mark(row.dot, row.estimate, x, middle, row, numbered=not named)
+    return marks
+
+
+def _mark(role: str, value: float, x: Axis, middle: float, row: _Row, numbered: bool) -> list[Shape]:
+    """A dot, or an arrow at the end of the scale; with its number where the row does not give it already."""
+    way = x.beyond(value)
+    if not way:
+        return [Dot(role, (x(value), middle), 4.5 if role == row.dot else 4, row.tone)]
+    marks: list[Shape] = [arrow(role, (x(value), middle), (way, 0), row.tone)]
+    if numbered:
+        at = (x(value) - 13 * way, middle + 4)
+        marks.append(Label("note", at, change(row.metric, value), "end" if way > 0 else "start"))
     return marks
 
 

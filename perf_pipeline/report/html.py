@@ -52,6 +52,7 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         decision=judgement.decision,
         decision_tone=tone_of_answer(judgement.decision.answer),
         decision_glyph=_decision_glyph(judgement),
+        known=overview.in_reading_order(judgement.decision.known),
         compared=overview.what_was_compared(judgement),
         shown=_SENTENCES_SHOWN,
         counts=[

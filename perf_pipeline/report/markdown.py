@@ -59,7 +59,7 @@ def _rendered(judgement: Judgement, context: ReportContext, *, with_equivalent: 
         *([f"**{headline}**"] if headline else []),
         f"{_text(context.title)}: {_text(compared)}.",
         _control(judgement),
-        *_bullets("Known", decision.known),
+        *_bullets("Known", overview.in_reading_order(decision.known)),
         *_bullets("Not known", decision.not_known),
         *_bullets("Notes", judgement.notes),
         *_verdicts(judgement, with_equivalent=with_equivalent),

@@ -3,6 +3,7 @@
 What belongs here: order and counts that the terminal, the Markdown and the page share. Words are in `wording`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ VERDICTS_WORST_FIRST: tuple[VerdictName, ...] = (
     "equivalent",
 )
 """What needs a reader's attention first."""
+
+
+_TOGETHER = re.compile(r"^(Over \d+ scenarios |In scenarios in general)| differs from no change at all")
+"""How `gates.decision` begins, or says, what holds for all scenarios together."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,14 @@ def scenario_rows(judgement: Judgement) -> tuple[ScenarioRow, ...]:
 def worst_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts, those that need attention first, else in their order."""
     return tuple(sorted(verdicts, key=_severity))
+
+
+def in_reading_order(known: Iterable[str]) -> tuple[str, ...]:
+    """What is known, statements about all scenarios together last.
+
+    A mean over scenarios may be settled where no scenario is: it must not be read first as if it were a verdict.
+    """
+    return tuple(sorted(known, key=lambda sentence: bool(_TOGETHER.search(sentence))))
 
 
 def metrics(judgement: Judgement) -> tuple[str, ...]:

@@ -252,7 +252,13 @@ def _draw(axes: Axes, shape: Shape, order: int) -> None:
     if isinstance(shape, Area):
         axes.add_patch(
             Polygon(
-                shape.points, closed=True, facecolor=colour(style.fill), alpha=style.opacity, linewidth=0, zorder=order
+                shape.points,
+                closed=True,
+                facecolor=colour(style.fill),
+                edgecolor=colour(style.stroke),
+                alpha=style.opacity,
+                linewidth=style.width * points_per_pixel if style.stroke else 0,
+                zorder=order,
             )
         )
     elif isinstance(shape, Stroke):

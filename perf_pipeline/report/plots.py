@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from perf_pipeline.gates.findings import PercentileChange, Verdict
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.picture import Area, Dot, Label, Picture, Point, Shape, Stroke
-from perf_pipeline.report.scale import WIDTH, Axis, answer_of, box
+from perf_pipeline.report.scale import WIDTH, Axis, answer_of, arrow, box, interval_line
 from perf_pipeline.report.wording import (
     change,
     edge,
@@ -26,6 +26,8 @@ from perf_pipeline.report.wording import (
 )
 
 _SHIFT_HEIGHT = 262
+_LINE_PX = 16
+"""From one line of text to the next, enough for the larger text on phones."""
 _LABELLED_PERCENTILES = (5.0, 99.0, 50.0, 25.0, 75.0, 95.0)
 
 
@@ -42,7 +44,7 @@ def percentile_shift(verdict: Verdict) -> Picture:
         return Picture(subject, title, finding(verdict), WIDTH, 80, (words,))
 
     tone = tone_of_verdict(verdict.verdict)
-    left, right, top, bottom = 52.0, WIDTH - 62.0, 30.0, _SHIFT_HEIGHT - 44.0
+    left, right, top, bottom = 64.0, WIDTH - 68.0, 30.0, _SHIFT_HEIGHT - 44.0
     y = _shift_axis(verdict, points, bottom, top)
     step = (right - left) / len(points)
     xs = [left + step * (number + 0.5) for number in range(len(points))]
@@ -64,7 +66,8 @@ def percentile_shift(verdict: Verdict) -> Picture:
     shapes += _percentile_axis(points, xs, bottom)
     shapes += [
         Label("note", (left + 5, top + 13), "↑ slower"),
-        Label("note", (left + 5, bottom - 6), "↓ faster"),
+        *([Label("note", (left + 5, bottom - 6), "↓ faster")] if bottom - y(0) > 2 * _LINE_PX else []),
+        *_band_beyond(verdict, points, y, right),
         *_deciding_label(verdict, {point.p: place for point, place in zip(points, places, strict=True)}, left, right),
     ]
     return Picture(subject, title, _shift_words(verdict, points), WIDTH, _SHIFT_HEIGHT, tuple(shapes))
@@ -84,8 +87,10 @@ def interval_mark(verdict: Verdict, reach: float) -> Picture:
         shapes.append(Area("zone", box(x(zone_low), 0, x(zone_high), 12)))
     shapes.append(Stroke("zero", ((x(0), 0), (x(0), 12))))
     if low is not None and high is not None:
-        shapes.append(Stroke("line", ((x(low), 6), (x(high), 6)), tone))
-    if estimate is not None:
+        shapes += interval_line(x, low, high, 6, tone)
+    if estimate is not None and (way := x.beyond(estimate)):
+        shapes.append(arrow(answer_of(verdict), (x(estimate), 6), (way, 0), tone))
+    elif estimate is not None:
         shapes.append(Dot(answer_of(verdict), (x(estimate), 6), 3, tone))
     return Picture(f"{verdict.scenario}, {metric_label(verdict.metric)}", verdict.verdict, "", 96, 12, tuple(shapes))
 
@@ -134,10 +139,13 @@ def _zone_edges(verdict: Verdict, y: Axis, left: float, right: float) -> list[Sh
     if low is None or high is None:
         return []
     shapes: list[Shape] = []
-    for limit in (low, high):
+    middle = (y(low) + y(high)) / 2 + 4
+    # Where the zone is thin beside the changes, its three labels keep a line of text apart.
+    heights = {high: min(y(high) + 4, middle - _LINE_PX), low: max(y(low) + 4, middle + _LINE_PX)}
+    for limit, height in heights.items():
         shapes.append(Stroke("edge", ((left, y(limit)), (right, y(limit)))))
-        shapes.append(Label("tick", (right + 5, y(limit) + 4), edge(verdict.metric, limit)))
-    shapes.append(Label("label", (right + 5, (y(low) + y(high)) / 2 + 4), "zone"))
+        shapes.append(Label("tick", (right + 5, height), edge(verdict.metric, limit)))
+    shapes.append(Label("label", (right + 5, middle), "zone"))
     return shapes
 
 
@@ -146,6 +154,19 @@ def _ribbon(xs: Sequence[float], y: Axis, bounds: Sequence[tuple[float, float]])
     lows = [y(low if not math.isnan(low) else -math.inf) for low, _ in bounds]
     highs = [y(high if not math.isnan(high) else math.inf) for _, high in bounds]
     return (*zip(xs, highs, strict=True), *reversed(list(zip(xs, lows, strict=True))))
+
+
+def _band_beyond(verdict: Verdict, points: Sequence[PercentileChange], y: Axis, right: float) -> list[Shape]:
+    """How far a band reaches that is too wide for the scale; its ribbon ends with the scale."""
+    highest = max((point.band_high for point in points if math.isfinite(point.band_high)), default=0.0)
+    lowest = min((point.band_low for point in points if math.isfinite(point.band_low)), default=0.0)
+    shapes: list[Shape] = []
+    for value, end, shift in ((highest, y.high, 13), (lowest, y.low, -6)):
+        if y.beyond(value):
+            sign = "↑" if value > 0 else "↓"
+            text = f"band to {change(verdict.metric, value)} {sign}"
+            shapes.append(Label("note", (right - 4, y(end) + shift), text, "end"))
+    return shapes
 
 
 def _percentile_axis(points: Sequence[PercentileChange], xs: Sequence[float], bottom: float) -> list[Shape]:
