@@ -43,10 +43,10 @@ def test_a_moved_control_is_no_regression_of_the_service() -> None:
 
 
 def test_runs_are_told_in_one_sentence() -> None:
-    assert overview.runs_sentence(regression()) == "20 runs: 18 passed, 1 lost a metric, 1 set aside"
-    assert overview.runs_sentence(no_regression()) == "20 runs: all passed"
-    assert overview.runs_sentence(everything_set_aside()) == "20 runs: 0 passed, 20 set aside"
-    assert overview.runs_sentence(replace(regression(), runs=())) == "no runs"
+    assert overview.runs_sentence(regression().runs) == "20 runs: 18 passed, 1 lost a metric, 1 set aside"
+    assert overview.runs_sentence(no_regression().runs) == "20 runs: all passed"
+    assert overview.runs_sentence(everything_set_aside().runs) == "20 runs: 0 passed, 20 set aside"
+    assert overview.runs_sentence(()) == "no runs"
 
 
 def test_checks_that_could_not_tell_are_counted_apart() -> None:

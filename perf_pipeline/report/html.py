@@ -12,8 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perf_pipeline.gates.findings import Judgement
-from perf_pipeline.report import overview, page
+from perf_pipeline.report import overview, page, page_totals
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.design import arm_name, arm_sentence, design_sentence
 from perf_pipeline.report.glossary import GLOSSARY
 from perf_pipeline.report.palette import DARK, LIGHT, css_variables, tone_of_answer, tone_of_verdict
 from perf_pipeline.report.picture import chart_css
@@ -60,17 +61,23 @@ def render(judgement: Judgement, context: ReportContext) -> str:
             for name, count in overview.verdict_counts(judgement).items()
         ],
         legend=[(name, GLYPHS[name], tone_of_verdict(name), meaning) for name, meaning in MEANINGS.items()],
-        runs_sentence=overview.runs_sentence(judgement),
+        runs_sentence=overview.runs_sentence(judgement.runs),
         columns=page.columns(judgement),
         rows=page.rows(judgement),
         absent=[(metric_label(metric), reason) for metric, reason in overview.absent_metrics(judgement).items()],
-        pooled=page.pooled_rows(judgement),
-        pooled_figures=page.pooled_figures(judgement),
-        number_figures=page.number_figures(judgement),
+        pooled=page_totals.pooled_rows(judgement),
+        pooled_figures=page_totals.pooled_figures(judgement),
+        number_figures=page_totals.number_figures(judgement),
+        design=design_sentence(judgement),
+        arm=judgement.aa_arm,
+        arm_name=arm_name(judgement.aa_arm) if judgement.aa_arm else "",
+        arm_sentence=arm_sentence(judgement.aa_arm) if judgement.aa_arm else "",
+        arm_rows=page_totals.arm_rows(judgement.aa_arm) if judgement.aa_arm else (),
+        arm_runs=overview.runs_sentence(judgement.aa_arm.runs) if judgement.aa_arm else "",
         control=control,
         control_label=metric_label(control.metric),
         control_sentence=control_sentence(control),
-        agreement=page.agreement_rows(judgement),
+        agreement=page_totals.agreement_rows(judgement),
         disagreements=[item for item in judgement.agreement if item.status == "disagree"],
         set_aside=overview.runs_with(judgement, "set aside"),
         metric_dropped=overview.runs_with(judgement, "metric dropped"),

@@ -5,7 +5,7 @@ What belongs here: order and counts that the terminal, the Markdown and the page
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
@@ -68,6 +68,11 @@ def in_reading_order(known: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda sentence: bool(_TOGETHER.search(sentence))))
 
 
+def together(known: Iterable[str]) -> tuple[str, ...]:
+    """Of what is known, what holds for all scenarios together."""
+    return tuple(sentence for sentence in known if _TOGETHER.search(sentence))
+
+
 def metrics(judgement: Judgement) -> tuple[str, ...]:
     """Every metric of the judgement in reading order; metrics that we do not know come last."""
     known = {metric: place for place, metric in enumerate(METRICS)}
@@ -113,20 +118,20 @@ def runs_with(judgement: Judgement, status: RunStatus) -> tuple[RunValidity, ...
     return tuple(run for run in judgement.runs if run.status == status)
 
 
-def runs_sentence(judgement: Judgement) -> str:
+def runs_sentence(runs: Sequence[RunValidity]) -> str:
     """What Gate 1 did with the runs: "20 runs: 18 passed, 1 lost a metric, 1 set aside"."""
-    counts = Counter(run.status for run in judgement.runs)
-    if not judgement.runs:
+    counts = Counter(run.status for run in runs)
+    if not runs:
         return "no runs"
-    if counts["passed"] == len(judgement.runs):
-        return f"{plural(len(judgement.runs), 'run')}: all passed"
+    if counts["passed"] == len(runs):
+        return f"{plural(len(runs), 'run')}: all passed"
     lost = "lost a metric" if counts["metric dropped"] == 1 else "lost metrics"
     parts = [
         f"{counts['passed']:,} passed",
         *([f"{counts['metric dropped']:,} {lost}"] if counts["metric dropped"] else []),
         *([f"{counts['set aside']:,} set aside"] if counts["set aside"] else []),
     ]
-    return f"{plural(len(judgement.runs), 'run')}: {', '.join(parts)}"
+    return f"{plural(len(runs), 'run')}: {', '.join(parts)}"
 
 
 def what_was_compared(judgement: Judgement) -> str:
