@@ -24,6 +24,7 @@ from perf_pipeline.gates.findings import (
     VerdictName,
 )
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.run_curves import MANY_CURVES, RunCurve
 
 BASELINE, CANDIDATE = "1.0.0", "1.1.0"
 REPEATS = 5
@@ -615,6 +616,46 @@ def settle(low: float, high: float, zone_low: float, zone_high: float) -> int:
     middle, half = (low + high) / 2, (high - low) / 2
     distance = min(abs(zone_high - middle), abs(middle - zone_low))
     return max(REPEATS + 1, math.ceil(REPEATS * (half / max(distance, 0.004)) ** 2))
+
+
+def curves_for(found: Judgement) -> tuple[RunCurve, ...]:
+    """Runs that scatter around what the verdicts say, every metric of every run."""
+    verdicts = {(verdict.scenario, verdict.metric): verdict for verdict in found.verdicts if not verdict.absent}
+    curves = []
+    every = 2 if len(found.runs) * 6 > MANY_CURVES else 1  # as `curves_of` thins them
+    for place, run in enumerate(found.runs):
+        for (scenario, metric), verdict in verdicts.items():
+            if scenario != run.scenario:
+                continue
+            off = 0.025 * math.sin(2.3 * place + len(metric))
+            candidate = run.version == found.candidate
+            points = verdict.percentiles
+            level = (verdict.candidate_value if candidate else verdict.baseline_value) or 1.0
+            climbs = 0.004 if run.status == "set aside" else 0.0
+            hold = range(12 // every)
+            curves.append(
+                RunCurve(
+                    run_id=run.run_id,
+                    scenario=scenario,
+                    metric=metric,
+                    version=run.version,
+                    repeat=run.repeat,
+                    percentiles=tuple(
+                        (point.candidate_ms if candidate else point.baseline_ms) * (1 + off * (0.5 + point.p / 100))
+                        if place_of % every == 0
+                        else math.nan
+                        for place_of, point in enumerate(points)
+                    ),
+                    value=math.nan if points else level * (1 + off),
+                    levels=()
+                    if verdict.unit == "ratio"
+                    else tuple(
+                        level * (1 + off + climbs * part + 0.006 * math.sin(place + 1.9 * part)) for part in hold
+                    ),
+                    hold_s=20.0,
+                )
+            )
+    return tuple(curves)
 
 
 OUTCOMES: dict[str, Callable[[], Judgement]] = {

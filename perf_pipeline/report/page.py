@@ -10,16 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from markupsafe import Markup
 
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL
 from perf_pipeline.gates.findings import Agreement, Judgement, Verdict
 from perf_pipeline.report.design import look_of, runs_compared
-from perf_pipeline.report.forest import forest
+from perf_pipeline.report.forest import number_picture
 from perf_pipeline.report.overview import ScenarioRow, absent_metrics, metrics, scenario_rows
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.plots import interval_mark, mark_reach, percentile_shift
+from perf_pipeline.report.run_curves import CellRuns, RunCurve, by_cell
+from perf_pipeline.report.run_lines import level_picture
 from perf_pipeline.report.wording import (
     GLYPHS,
     UNKNOWN,
@@ -84,7 +87,7 @@ class Cell:
     mark: Markup
     opened: bool
     finding: str
-    figure: Markup
+    figures: tuple[Markup, ...]
     percentiles: tuple[PercentileRow, ...]
     facts: tuple[tuple[str, str], ...]
 
@@ -125,8 +128,9 @@ def columns(judgement: Judgement) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def rows(judgement: Judgement) -> tuple[Row, ...]:
-    """The scenarios with their verdicts, those that need attention first."""
+def rows(judgement: Judgement, curves: Sequence[RunCurve] = ()) -> tuple[Row, ...]:
+    """The scenarios with their verdicts, those that need attention first, and the runs behind each."""
+    of_cell = by_cell(curves, judgement)
     arranged = scenario_rows(judgement)
     absent = absent_metrics(judgement)
     reaches = {
@@ -136,6 +140,7 @@ def rows(judgement: Judgement) -> tuple[Row, ...]:
     agreement = {(item.scenario, item.metric, item.version): item for item in judgement.agreement}
     versions = (judgement.baseline, judgement.candidate)
     opened = _opened(judgement)
+    numbers = count()
 
     def cells(row: ScenarioRow) -> dict[str, Cell]:
         found = {}
@@ -144,10 +149,12 @@ def rows(judgement: Judgement) -> tuple[Row, ...]:
                 sides = [agreement.get((verdict.scenario, verdict.metric, version)) for version in versions]
                 found[verdict.metric] = _cell(
                     verdict,
+                    next(numbers),
                     reaches[verdict.metric],
                     [side for side in sides if side],
                     verdict_word(verdict) in opened,
-                    judgement.looks,
+                    judgement,
+                    of_cell.get((verdict.scenario, verdict.metric), CellRuns()),
                 )
         return found
 
@@ -175,13 +182,23 @@ def _opened(judgement: Judgement) -> set[str]:
     return opened
 
 
-def _cell(verdict: Verdict, reach: float, sides: Sequence[Agreement], opened: bool, looks: tuple[int, ...]) -> Cell:
+def _cell(
+    verdict: Verdict,
+    number: int,
+    reach: float,
+    sides: Sequence[Agreement],
+    opened: bool,
+    judgement: Judgement,
+    runs: CellRuns,
+) -> Cell:
     name = anchor(verdict.scenario, verdict.metric)
-    figure = ""
+    figures = []
     if verdict.percentiles:
-        figure = percentile_shift(verdict).svg(name)
+        figures.append(percentile_shift(verdict, runs).svg(f"p{number}"))
     elif has_interval(verdict):
-        figure = forest([verdict]).svg(name)
+        figures.append(number_picture(verdict, runs, (judgement.baseline, judgement.candidate)).svg(f"p{number}"))
+    if levels := level_picture(verdict, runs):
+        figures.append(levels.svg(f"h{number}"))
     return Cell(
         anchor=name,
         metric=verdict.metric,
@@ -194,9 +211,9 @@ def _cell(verdict: Verdict, reach: float, sides: Sequence[Agreement], opened: bo
         mark=Markup("" if verdict.estimate is None else interval_mark(verdict, reach).decorative_svg()),  # noqa: S704
         opened=opened,
         finding=finding(verdict),
-        figure=Markup(figure),  # noqa: S704 - escaped by picture
+        figures=tuple(map(Markup, figures)),
         percentiles=_percentile_rows(verdict),
-        facts=_facts(verdict, sides, looks),
+        facts=_facts(verdict, sides, judgement.looks),
     )
 
 

@@ -8,6 +8,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from perf_pipeline.files import project_file
 from perf_pipeline.report import html
 from perf_pipeline.report.page import anchor
-from tests.report_judgements import CONTEXT, OUTCOMES, many_scenarios
+from tests.report_judgements import CONTEXT, OUTCOMES, curves_for, many_scenarios
 
 pytest.importorskip("websocket", reason="websocket-client is not installed: the page is not tested")
 from bench.chromium import PROGRAM, Browser, chromium
@@ -38,7 +39,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
     for name, build in {**OUTCOMES, "many_scenarios": many_scenarios}.items():
         path: Path = folder / f"{name}.html"
-        path.write_text(html.render(build(), CONTEXT), encoding="utf-8")
+        found_by_gates = build()
+        context = replace(CONTEXT, curves=curves_for(found_by_gates))
+        path.write_text(html.render(found_by_gates, context), encoding="utf-8")
         found[name] = path.as_uri()
     return found
 
