@@ -18,7 +18,16 @@ from perf_pipeline.report.design import arm_name, arm_sentence, design_sentence
 from perf_pipeline.report.glossary import GLOSSARY
 from perf_pipeline.report.palette import DARK, LIGHT, css_variables, tone_of_answer, tone_of_verdict
 from perf_pipeline.report.picture import chart_css
-from perf_pipeline.report.wording import GLYPHS, MEANINGS, control_sentence, counted, metric_label, prose, sentence
+from perf_pipeline.report.wording import (
+    ANSWER_GLYPHS,
+    GLYPHS,
+    MEANINGS,
+    control_sentence,
+    counted,
+    metric_label,
+    prose,
+    sentence,
+)
 
 _SENTENCES_SHOWN = 5
 """How many sentences of each list stand in the first screen; the others unfold."""
@@ -33,7 +42,7 @@ def _with_units_kept(value: object) -> object:
     return value
 
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("perf_pipeline.report"),
     autoescape=True,
     finalize=_with_units_kept,
@@ -41,18 +50,19 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters.update(prose=prose, sentence=sentence)
+TEMPLATES.filters.update(prose=prose, sentence=sentence)
+"""The templates of the report and of the index, which share their parts."""
 
 
 def render(judgement: Judgement, context: ReportContext) -> str:
     """The page as text, UTF-8 when it is written. It depends on its arguments only."""
     control = judgement.negative_control
-    return _TEMPLATES.get_template("page.html").render(
+    return TEMPLATES.get_template("page.html").render(
         judgement=judgement,
         context=context,
         decision=judgement.decision,
         decision_tone=tone_of_answer(judgement.decision.answer),
-        decision_glyph=_decision_glyph(judgement),
+        decision_glyph=ANSWER_GLYPHS[judgement.decision.answer],
         known=overview.in_reading_order(judgement.decision.known),
         compared=overview.what_was_compared(judgement),
         shown=_SENTENCES_SHOWN,
@@ -86,15 +96,14 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         glossary=GLOSSARY,
         counted=counted,
         metric_label=metric_label,
-        themes={
-            "light": Markup(css_variables(LIGHT)),  # noqa: S704 - our own constants
-            "dark": Markup(css_variables(DARK)),  # noqa: S704 - our own constants
-            "chart": Markup(chart_css()),  # noqa: S704 - our own constants
-        },
+        themes=themes(),
     )
 
 
-def _decision_glyph(judgement: Judgement) -> str:
-    return {"regression": GLYPHS["regression"], "no regression": GLYPHS["equivalent"]}.get(
-        judgement.decision.answer, GLYPHS["inconclusive"]
-    )
+def themes() -> dict[str, Markup]:
+    """The colours of both themes and the style of pictures, as CSS."""
+    return {
+        "light": Markup(css_variables(LIGHT)),  # noqa: S704 - our own constants
+        "dark": Markup(css_variables(DARK)),  # noqa: S704 - our own constants
+        "chart": Markup(chart_css()),  # noqa: S704 - our own constants
+    }

@@ -13,6 +13,7 @@ from perf_pipeline.report import overview
 from perf_pipeline.report.context import ReportContext
 from perf_pipeline.report.design import arm_sentence, design_sentence
 from perf_pipeline.report.wording import (
+    ANSWER_GLYPHS,
     GLYPHS,
     UNKNOWN,
     baseline_to_candidate,
@@ -52,7 +53,7 @@ def render(judgement: Judgement, context: ReportContext) -> str:
 def _rendered(judgement: Judgement, context: ReportContext, *, with_equivalent: bool) -> str:
     decision = judgement.decision
     headline = _text(prose(decision.headline))
-    glyph = {"regression": "▲", "no regression": "="}.get(decision.answer, "?")
+    glyph = ANSWER_GLYPHS[decision.answer]
     policy = f"policy {judgement.policy_name}, version {judgement.policy_version}"
     compared = f"{overview.what_was_compared(judgement)}; {policy}"
     blocks = [

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, ERROR_RATES, NEGATIVE_CONTROL
-from perf_pipeline.gates.findings import NegativeControl, PercentileChange, Pooled, Verdict, VerdictName
+from perf_pipeline.gates.findings import Answer, NegativeControl, PercentileChange, Pooled, Verdict, VerdictName
 
 UNKNOWN = "–"
 """Stands where a number does not exist."""
@@ -24,6 +24,12 @@ GLYPHS: Mapping[VerdictName, str] = {
     "equivalent": "=",
     "inconclusive": "?",
     "not comparable": "×",
+}
+
+ANSWER_GLYPHS: Mapping[Answer, str] = {
+    "regression": GLYPHS["regression"],
+    "no regression": GLYPHS["equivalent"],
+    "not enough evidence": GLYPHS["inconclusive"],
 }
 
 MEANINGS: Mapping[VerdictName, str] = {
