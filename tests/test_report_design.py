@@ -89,5 +89,5 @@ def test_looks_that_differ_by_scenario_are_told_as_a_range() -> None:
 
 def test_many_changed_scenarios_are_counted_after_the_third() -> None:
     pooled = replace(FOUND.pooled[0], changed=tuple(ScenarioChange(f"s{n}", 0.01, 0.01) for n in range(5)))
-    assert which_changed(pooled).endswith("s2 +1.0 % (p 0.01) and 2 more")
+    assert words(which_changed(pooled)).endswith("s2 +1.0 % (p 0.01) and 2 more")
     assert which_changed(replace(pooled, changed=())) == "none"

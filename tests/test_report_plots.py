@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perf_pipeline.report.picture import Area, Dot, Label
 from perf_pipeline.report.plots import interval_mark, mark_reach, percentile_shift
-from perf_pipeline.report.scale import Axis
+from perf_pipeline.report.scale import LETTER_PX, Axis, ticks_that_fit
 from tests.report_judgements import distribution, not_comparable, number, regression, smooth_step
 
 SHIFTED = distribution("browse", "client_latency", 4.0, lambda p: 0.21 * smooth_step(p, 35, 80), 0.011)
@@ -118,3 +119,12 @@ def test_ticks_are_round_few_and_inside(low: float, width: float) -> None:
 def test_a_scale_ends_where_it_ends() -> None:
     axis = Axis(-1, 1, 0, 100)
     assert (axis(-math.inf), axis(0), axis(math.inf)) == (0, 50, 100)
+    assert Axis(-1e308, 1.7e308, 0, 100)(1e308) == 0, "a scale that overflows"
+
+
+@given(st.floats(-5, 0), st.floats(0.001, 50), st.integers(60, 400))
+def test_ticks_of_a_lying_axis_never_overlap(low: float, width: float, pixels: int) -> None:
+    axis = Axis(low, low + width, 0, pixels)
+    ticks = ticks_that_fit(axis, "client_latency")
+    for (left, text), (right, _) in pairwise(ticks):
+        assert axis(right) - axis(left) > LETTER_PX * len(text) or len(ticks) <= 2

@@ -7,9 +7,9 @@ verdicts are said in `wording`.
 from perf_pipeline.gates.findings import ArmAgainstItself, Judgement, Pooled, Verdict
 from perf_pipeline.report.wording import (
     UNKNOWN,
+    bracketed,
     change,
     finite,
-    interval_with_units,
     listed,
     plural,
     sentence,
@@ -61,7 +61,7 @@ def look_of(verdict: Verdict, looks: tuple[int, ...]) -> str:
 
 def in_general(pooled: Pooled) -> str:
     """The interval that holds for scenarios in general; a dash where one scenario is no sample."""
-    return interval_with_units(pooled.metric, pooled.general_low, pooled.general_high)
+    return bracketed(pooled.metric, pooled.general_low, pooled.general_high)
 
 
 def which_changed(pooled: Pooled) -> str:
@@ -89,4 +89,5 @@ def arm_sentence(arm: ArmAgainstItself) -> str:
 def _p_value(value: float) -> str:
     if finite(value) is None:
         return f"p {UNKNOWN}"
-    return "p < 0.001" if value < 0.001 else f"p {value:.2g}"
+    text = "p < 0.001" if value < 0.001 else f"p {value:.2g}"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")

@@ -14,7 +14,7 @@ from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.picture import Area, Dot, Label, Picture, Shape, Stroke
 from perf_pipeline.report.run_curves import CellRuns
 from perf_pipeline.report.run_lines import run_changes
-from perf_pipeline.report.scale import WIDTH, Axis, answer_of, arrow, box, interval_line
+from perf_pipeline.report.scale import LETTER_PX, WIDTH, Axis, answer_of, arrow, box, interval_line, ticks_that_fit
 from perf_pipeline.report.wording import (
     change,
     change_text,
@@ -32,9 +32,6 @@ from perf_pipeline.report.wording import (
 _ROW_HEIGHT = 26
 _TOP = 20.0
 _LABEL_LETTERS = 20
-_TICK_PX = 58
-_LETTER_PX = 7.2
-"""Room for a letter, enough for the larger text on phones."""
 _WIDEST = 40
 """How many times the zone a picture reaches at most; what lies farther is an arrow at its end, with its number."""
 
@@ -167,7 +164,7 @@ def _drawn(subject: str, title: str, rows: Sequence[_Row], named: bool = False) 
             if not any(isinstance(shape, Area) for shape in shapes):
                 shapes.append(Label("tick", ((x(row.zone_low) + x(row.zone_high)) / 2, _TOP - 7), "zone", "middle"))
             shapes.append(Area("zone", box(x(row.zone_low), top, x(row.zone_high), top + _ROW_HEIGHT)))
-    for tick, text in x.ticks(int((right - left) / _TICK_PX), metric):
+    for tick, text in ticks_that_fit(x, metric):
         shapes.append(Stroke("grid", ((x(tick), _TOP), (x(tick), bottom))))
         shapes.append(Label("tick", (x(tick), bottom + 15), text, "middle"))
     if x.low < 0 < x.high:
@@ -193,7 +190,7 @@ def _margins(rows: Sequence[_Row]) -> tuple[float, float]:
     """Where the scale starts and ends between the names and the changes, by the letters of the longest ones."""
     names = max(len(_shortened(row.label)) for row in rows)
     changes = max(len(_said(row)) for row in rows)
-    return 28 + _LETTER_PX * names, WIDTH - 20 - _LETTER_PX * changes
+    return 28 + LETTER_PX * names, WIDTH - 20 - LETTER_PX * changes
 
 
 def _marks(row: _Row, x: Axis, middle: float, named: bool) -> list[Shape]:

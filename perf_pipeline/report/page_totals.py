@@ -16,10 +16,10 @@ from perf_pipeline.report.page import anchor, columns, has_interval
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.wording import (
     GLYPHS,
+    bracketed,
     change,
     change_text,
     change_unit,
-    interval_with_units,
     is_distribution,
     metric_label,
     percentile_label,
@@ -82,7 +82,7 @@ def pooled_rows(judgement: Judgement) -> tuple[PooledRow, ...]:
         PooledRow(
             label=pooled_label(item),
             change=change(item.metric, item.estimate),
-            interval=interval_with_units(item.metric, item.low, item.high),
+            interval=bracketed(item.metric, item.low, item.high),
             general=in_general(item),
             zone=zone(item.metric, *zones.get(item.metric, (None, None))),
             scenarios=item.scenarios,

@@ -5,6 +5,7 @@ What belongs here: what `plots` and `forest` share. Changes are ratios minus 1, 
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from perf_pipeline.gates.findings import Verdict
 from perf_pipeline.report.palette import Tone
@@ -13,6 +14,9 @@ from perf_pipeline.report.wording import change_unit, signed
 
 WIDTH = 440
 """Width of every picture but the marks, in pixels: text stays readable when a phone shrinks it to its own width."""
+
+LETTER_PX = 7.2
+"""Room for a letter, enough for the larger text on phones."""
 
 _STEPS = tuple(factor * 10.0**power for power in range(-7, 5) for factor in (1, 2, 5))
 
@@ -29,7 +33,9 @@ class Axis:
     def __call__(self, value: float) -> float:
         """The pixel of a change; infinite changes stand at the end of the scale."""
         inside = min(self.high, max(self.low, value))
-        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+        share = (inside - self.low) / (self.high - self.low)
+        # Near the largest float the scale itself overflows, and everything stands where it starts.
+        return self.start + (share if math.isfinite(share) else 0.0) * (self.end - self.start)
 
     def beyond(self, value: float) -> int:
         """-1 for what lies below the scale, 1 for what lies above it, 0 for what it holds."""
@@ -47,6 +53,16 @@ class Axis:
         unit = "\N{NARROW NO-BREAK SPACE}%" if change_unit(metric) == "%" else ""
         places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
         return [(step * place, f"{signed(step * place, decimals)}{unit}" if place else "0") for place in places]
+
+
+def ticks_that_fit(axis: Axis, metric: str) -> list[tuple[float, str]]:
+    """As many ticks of a lying axis as have room for their text."""
+    for most in range(8, 0, -1):
+        ticks = axis.ticks(most, metric)
+        widest = max((len(text) for _, text in ticks), default=0) * LETTER_PX + 6
+        if all(axis(right) - axis(left) >= widest for (left, _), (right, _) in pairwise(ticks)):
+            return ticks
+    return axis.ticks(1, metric)
 
 
 def answer_of(verdict: Verdict) -> str:

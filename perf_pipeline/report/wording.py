@@ -165,6 +165,14 @@ def interval_with_units(metric: str, low: float | None, high: float | None) -> s
     )
 
 
+def bracketed(metric: str, low: float | None, high: float | None) -> str:
+    """An interval beside a change that carries the unit: "[−0.9, +0.7]"."""
+    if finite(low) is None or finite(high) is None:
+        return UNKNOWN
+    decimals = _default_decimals(metric)
+    return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A measured value with its unit, to three digits: "12.3 ms", "84.1 MiB", "0.12 %"."""
     if (known := finite(value)) is None:
