@@ -4,7 +4,7 @@ What belongs here: the assets that people read. The work is in `perf_pipeline.re
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import dagster as dg
 
@@ -13,10 +13,11 @@ from assets.partitions import comparison_asset
 from assets.pictures import as_metadata, as_table
 from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
+from perf_pipeline.history.comparisons import judged_comparisons, kept_chains
 from perf_pipeline.history.releases import chain_table, chains_to, shifts
 from perf_pipeline.judge import judge_stored, load_policy
 from perf_pipeline.plan import compare_command, split_comparison_key
-from perf_pipeline.report import html, json_output, markdown
+from perf_pipeline.report import html, index_page, json_output, markdown
 from perf_pipeline.report.context import context_of
 from perf_pipeline.report.message import verdict_message
 from perf_pipeline.report.overview import worst_first
@@ -38,10 +39,9 @@ def release_verdict(
     key, objects = context.partition_key, store.open()
     loaded = plan.load()
     judged = judge_stored(objects, key, loaded)
-    judgement, report_context = (
-        judged.judgement,
-        context_of(judged, loaded.service, compare_command(loaded, key)),
-    )
+    judgement = judged.judgement
+    again = compare_command(loaded, key)
+    report_context = replace(context_of(judged, loaded.service, again), index="../index.html")
     keep_findings(judgement, key, objects, warehouse.open(), ("verdict", "decision"))
     report = {
         "report.html": html.render(judgement, report_context),
@@ -89,6 +89,10 @@ def release_history(
     write_tables(store.open(), key, {"release_chain": table})
     database.replace_comparison(key, {"release_chain": table})
     moved = shifts(database, policy)
+    objects = store.open()
+    reports = {name.split("/")[1] for name in objects.keys("reports/") if name.endswith("/report.html")}
+    index = index_page.render(loaded.service, judged_comparisons(database), kept_chains(database), moved, reports)
+    objects.put("reports/index.html", index.encode())
     noise = database.query("SELECT * EXCLUDE (unit) FROM noise_floor WHERE comparison = $key", {"key": key})
     comparisons = database.query(
         "SELECT comparison, answer, control_status, count(*) AS verdicts,"
@@ -98,6 +102,7 @@ def release_history(
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": comparisons.num_rows,
+            "index": dg.MetadataValue.path(objects.uri("reports/index.html")),
             "comparisons": as_table(comparisons.to_pylist()),
             "all releases together": as_table([asdict(row) for row in rows]),
             "level shifts": as_table([asdict(shift) for shift in moved]),

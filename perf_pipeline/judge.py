@@ -42,6 +42,8 @@ class Judged:
     judgement: Judgement
     policy: Policy
     facts: Facts
+    runs: tuple[RunEvidence, ...] = ()
+    """What the gates were given, for the pictures of single runs."""
 
 
 def load_policy(name: str, folder: Path = Path()) -> Policy:
@@ -72,10 +74,22 @@ def judge_tables(
 
     Raises InputError when one of the versions was not measured.
     """
+    return _judged(tables, baseline, candidate, policy, earlier).judgement
+
+
+def _judged(
+    tables: MetricTables,
+    baseline: str,
+    candidate: str,
+    policy: Policy,
+    earlier: Sequence[Sequence[RunEvidence]] = (),
+) -> Judged:
     if problems := list(_unmeasured(tables, baseline, candidate)):
         raise InputError(problems)
-    judgement = judge(evidence(tables), baseline, candidate, policy, earlier)
-    return replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
+    runs = evidence(tables)
+    judgement = judge(runs, baseline, candidate, policy, earlier)
+    judgement = replace(judgement, notes=(*judgement.notes, *_remarks(tables.run)))
+    return Judged(judgement, policy, facts_of(tables.run, policy), tuple(runs))
 
 
 def judge_folder(
@@ -93,9 +107,8 @@ def judge_folder(
     of every run at once.
     """
     tables, notes = read_folder(folder, (baseline, candidate), told, pattern)
-    judgement = judge_tables(tables, baseline, candidate, policy)
-    judgement = replace(judgement, notes=(*judgement.notes, *notes))
-    return Judged(judgement, policy, facts_of(tables.run, policy))
+    judged = _judged(tables, baseline, candidate, policy)
+    return replace(judged, judgement=replace(judged.judgement, notes=(*judged.judgement.notes, *notes)))
 
 
 def read_folder(
@@ -155,8 +168,7 @@ def judge_stored(store: ObjectStore, comparison: str, plan: Plan) -> Judged:
     policy = load_policy(plan.policy, plan.folder)
     tables = read_metrics(store, comparison)
     earlier = earlier_campaigns(store, plan_of(tables), pc.min(tables.run["hold_start"]).as_py(), comparison)
-    judgement = judge_tables(tables, *split_comparison_key(comparison), policy, earlier)
-    return Judged(judgement, policy, facts_of(tables.run, policy))
+    return _judged(tables, *split_comparison_key(comparison), policy, earlier)
 
 
 def settled_at(store: ObjectStore, comparison: str, plan: Plan, look: int) -> tuple[str, ...]:

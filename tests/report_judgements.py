@@ -11,6 +11,7 @@ from dataclasses import replace
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL, PERCENTILES
 from perf_pipeline.gates.findings import (
     Agreement,
+    ArmAgainstItself,
     Decision,
     Judgement,
     NegativeControl,
@@ -18,10 +19,12 @@ from perf_pipeline.gates.findings import (
     Pooled,
     RunCheck,
     RunValidity,
+    ScenarioChange,
     Verdict,
     VerdictName,
 )
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.run_curves import MANY_CURVES, RunCurve
 
 BASELINE, CANDIDATE = "1.0.0", "1.1.0"
 REPEATS = 5
@@ -147,6 +150,44 @@ def control_moved() -> Judgement:
         ),
         notes=("browse: 1.0.0 and 1.1.0 ran in different environments (cpu_model); nothing in it is comparable.",),
     )
+
+
+def baseline_differs_from_itself() -> Judgement:
+    """A paired campaign at its second look, whose A/A arm moved: the lab favours the side that comes later."""
+    found = no_regression()
+    verdicts = tuple(
+        verdict if verdict.absent else replace(verdict, look=2, tail=0.0061, paired=True, prior_df=3.1)
+        for verdict in found.verdicts
+    )
+    moved = shop_scenario("browse", 4.1, lambda p: 0.16 * smooth_step(p, 35, 80), 0.011)
+    names = ("browse", "products")
+    arm = ArmAgainstItself(
+        baseline=BASELINE,
+        status="moved",
+        message="moved in 2 of 12 comparisons: client_latency in browse, wholly beyond the zone",
+        verdicts=(*moved, *shop_scenario("products", 7.8, lambda p: 0.004, 0.010)),
+        runs=runs_of(names),
+        agreement=(),
+        pooled=(),
+    )
+    pooled = tuple(
+        replace(
+            item,
+            general_low=item.low - 0.012,
+            general_high=item.high + 0.012,
+            changed=(ScenarioChange("browse", 0.019, 0.0004),) if item.metric == "service_latency" else (),
+        )
+        for item in found.pooled
+    )
+    itself = "1.0.0 against itself (A/A) moved in 2 of 12 comparisons: client_latency in browse"
+    known = "In scenarios in general, of which these are a sample, client_latency changes by -2.9 % to +3.1 % at p50."
+    decision = replace(
+        found.decision,
+        answer="not enough evidence",
+        headline=f"{itself}. Something other than the version changed.",
+        known=(known, *found.decision.known),
+    )
+    return replace(found, decision=decision, verdicts=verdicts, pooled=pooled, looks=(5, 8, 12), aa_arm=arm)
 
 
 def everything_set_aside() -> Judgement:
@@ -577,10 +618,51 @@ def settle(low: float, high: float, zone_low: float, zone_high: float) -> int:
     return max(REPEATS + 1, math.ceil(REPEATS * (half / max(distance, 0.004)) ** 2))
 
 
+def curves_for(found: Judgement) -> tuple[RunCurve, ...]:
+    """Runs that scatter around what the verdicts say, every metric of every run."""
+    verdicts = {(verdict.scenario, verdict.metric): verdict for verdict in found.verdicts if not verdict.absent}
+    curves = []
+    every = 2 if len(found.runs) * 6 > MANY_CURVES else 1  # as `curves_of` thins them
+    for place, run in enumerate(found.runs):
+        for (scenario, metric), verdict in verdicts.items():
+            if scenario != run.scenario:
+                continue
+            off = 0.025 * math.sin(2.3 * place + len(metric))
+            candidate = run.version == found.candidate
+            points = verdict.percentiles
+            level = (verdict.candidate_value if candidate else verdict.baseline_value) or 1.0
+            climbs = 0.004 if run.status == "set aside" else 0.0
+            hold = range(12 // every)
+            curves.append(
+                RunCurve(
+                    run_id=run.run_id,
+                    scenario=scenario,
+                    metric=metric,
+                    version=run.version,
+                    repeat=run.repeat,
+                    percentiles=tuple(
+                        (point.candidate_ms if candidate else point.baseline_ms) * (1 + off * (0.5 + point.p / 100))
+                        if place_of % every == 0
+                        else math.nan
+                        for place_of, point in enumerate(points)
+                    ),
+                    value=math.nan if points else level * (1 + off),
+                    levels=()
+                    if verdict.unit == "ratio"
+                    else tuple(
+                        level * (1 + off + climbs * part + 0.006 * math.sin(place + 1.9 * part)) for part in hold
+                    ),
+                    hold_s=20.0,
+                )
+            )
+    return tuple(curves)
+
+
 OUTCOMES: dict[str, Callable[[], Judgement]] = {
     "regression": regression,
     "no_regression": no_regression,
     "not_enough_evidence": not_enough_evidence,
     "control_moved": control_moved,
+    "baseline_differs_from_itself": baseline_differs_from_itself,
     "everything_set_aside": everything_set_aside,
 }

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from perf_pipeline.gates.evidence import METRICS, PERCENTILES
 from perf_pipeline.gates.findings import (
     Agreement,
+    ArmAgainstItself,
     Decision,
     Judgement,
     NegativeControl,
@@ -15,6 +16,7 @@ from perf_pipeline.gates.findings import (
     Pooled,
     RunCheck,
     RunValidity,
+    ScenarioChange,
     Verdict,
 )
 
@@ -94,6 +96,10 @@ def _verdicts(draw: st.DrawFn) -> tuple[Verdict, ...]:
                     candidate_repeats=COUNT,
                     df=OPTIONAL,
                     absent=st.booleans(),
+                    prior_df=OPTIONAL,
+                    paired=st.booleans(),
+                    look=st.one_of(st.none(), st.integers(1, 3)),
+                    tail=OPTIONAL,
                 )
             )
         )
@@ -151,6 +157,19 @@ _POOLED = st.builds(
     scenarios=COUNT,
     worst_scenario=NAME,
     worst_estimate=NUMBER,
+    general_low=OPTIONAL,
+    general_high=OPTIONAL,
+    changed=_tuples(st.builds(ScenarioChange, scenario=NAME, estimate=NUMBER, p_value=NUMBER), 5),
+)
+_ARM = st.builds(
+    ArmAgainstItself,
+    baseline=NAME,
+    status=st.sampled_from(["quiet", "moved", "cannot tell"]),
+    message=TEXT,
+    verdicts=_verdicts(),
+    runs=_tuples(_RUNS, 2),
+    agreement=st.just(()),
+    pooled=st.just(()),
 )
 JUDGEMENTS = st.builds(
     Judgement,
@@ -180,4 +199,6 @@ JUDGEMENTS = st.builds(
         message=TEXT,
     ),
     notes=_tuples(TEXT, 2),
+    looks=st.sampled_from([(), (5, 8, 12)]),
+    aa_arm=st.one_of(st.none(), _ARM),
 )

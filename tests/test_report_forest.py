@@ -3,8 +3,8 @@
 import pytest
 
 from perf_pipeline.report.forest import forest, pooled_forest
-from perf_pipeline.report.picture import Dot, Label, Stroke
-from tests.report_judgements import many_scenarios, not_comparable, regression
+from perf_pipeline.report.picture import Area, Dot, Label, Stroke
+from tests.report_judgements import many_scenarios, not_comparable, number, regression
 
 FOUND = regression()
 P99 = [verdict for verdict in FOUND.verdicts if verdict.metric == "service_p99"]
@@ -40,6 +40,24 @@ def test_a_larger_change_stands_further_right_and_on_its_interval() -> None:
     assert first.centre[0] > second.centre[0]
     line = next(shape for shape in picture.shapes if isinstance(shape, Stroke) and shape.role == "line")
     assert line.points[0][0] < first.centre[0] < line.points[1][0]
+
+
+def test_the_scale_reaches_a_change_of_many_zones() -> None:
+    picture = forest([number("s", "service_p99", 10.0, 0.966, 0.02, "ms"), P99[0]])
+    dots = [shape for shape in picture.shapes if isinstance(shape, Dot)]
+    ticks = [shape for shape in picture.shapes if isinstance(shape, Label) and shape.text.startswith("+50")]
+    assert dots[0].centre[0] > ticks[0].at[0] > dots[1].centre[0]
+
+
+def test_what_lies_beyond_the_scale_is_an_arrow_with_its_number() -> None:
+    far = number("s", "service_p99", 10.0, 30.0, 0.02, "ms")
+    picture = forest([far])
+    assert not [shape for shape in picture.shapes if isinstance(shape, Dot)]
+    (arrow,) = [shape for shape in picture.shapes if isinstance(shape, Area) and shape.role == "dot"]
+    assert max(x for x, _ in arrow.points) == arrow.points[0][0], "its tip looks to the worse side"
+    assert "+3,000.0 %" in [text.replace("3000", "3,000") for text in texts(picture.shapes)]
+    heads = [shape for shape in picture.shapes if isinstance(shape, Stroke) and len(shape.points) == 3]
+    assert len(heads) == 2, "both ends of the interval lie beyond too"
 
 
 def test_fifty_scenarios_stay_within_the_width_and_names_are_cut() -> None:

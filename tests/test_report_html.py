@@ -7,14 +7,20 @@ from itertools import pairwise
 
 import pytest
 
+from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.report import html
 from perf_pipeline.report.context import ReportContext
 from perf_pipeline.report.page import anchor
 from perf_pipeline.report.wording import metric_label
-from tests.report_judgements import CONTEXT, OUTCOMES, control_moved, many_scenarios, regression
+from tests.report_judgements import CONTEXT, OUTCOMES, control_moved, curves_for, many_scenarios, regression
 from tests.report_reading import Element, read_html, words
 
-PAGES = {name: read_html(html.render(build(), CONTEXT)) for name, build in OUTCOMES.items()}
+
+def rendered(found: Judgement) -> str:
+    return html.render(found, replace(CONTEXT, curves=curves_for(found)))
+
+
+PAGES = {name: read_html(rendered(build())) for name, build in OUTCOMES.items()}
 every_outcome = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 
 
@@ -139,7 +145,7 @@ def test_anchors_are_stable_and_differ_where_names_differ() -> None:
 def test_a_large_campaign_fits_into_two_megabytes_and_a_blink() -> None:
     found = many_scenarios()
     started = time.thread_time()
-    text = html.render(found, CONTEXT)
+    text = rendered(found)
     assert time.thread_time() - started < 10
     assert len(text.encode()) <= 2_000_000
     page = read_html(text)

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+from perf_pipeline.gates.decision import decide
+from perf_pipeline.gates.findings import NegativeControl, Pooled, ScenarioChange
 from perf_pipeline.report import overview
 from tests.report_judgements import control_moved, everything_set_aside, many_scenarios, no_regression, regression
+from tests.simulated_runs import policy
 
 
 def test_scenarios_with_the_worst_verdict_come_first() -> None:
@@ -40,10 +43,10 @@ def test_a_moved_control_is_no_regression_of_the_service() -> None:
 
 
 def test_runs_are_told_in_one_sentence() -> None:
-    assert overview.runs_sentence(regression()) == "20 runs: 18 passed, 1 lost a metric, 1 set aside"
-    assert overview.runs_sentence(no_regression()) == "20 runs: all passed"
-    assert overview.runs_sentence(everything_set_aside()) == "20 runs: 0 passed, 20 set aside"
-    assert overview.runs_sentence(replace(regression(), runs=())) == "no runs"
+    assert overview.runs_sentence(regression().runs) == "20 runs: 18 passed, 1 lost a metric, 1 set aside"
+    assert overview.runs_sentence(no_regression().runs) == "20 runs: all passed"
+    assert overview.runs_sentence(everything_set_aside().runs) == "20 runs: 0 passed, 20 set aside"
+    assert overview.runs_sentence(()) == "no runs"
 
 
 def test_checks_that_could_not_tell_are_counted_apart() -> None:
@@ -57,3 +60,15 @@ def test_one_reason_is_given_once_for_all_that_it_holds_for() -> None:
     ((_, places),) = overview.why_not_comparable(everything_set_aside()).items()
     assert list(places) == ["browse", "products"]
     assert "graphql_error_rate" not in places["browse"]
+
+
+def test_what_holds_for_all_scenarios_together_is_read_after_the_verdicts() -> None:
+    found = no_regression()
+    changed = (ScenarioChange("browse", 0.04, 0.003),)
+    pooled = Pooled("client_latency", "p50", 0.02, 0.01, 0.03, 9.0, 2, "browse", 0.04, 0.0, 0.04, 0.01, changed)
+    quiet = NegativeControl("upstream_latency", "quiet", 0.0, -0.01, 0.01, "quiet")
+    known = decide("1.0.0", "1.1.0", found.verdicts, found.runs, [pooled], quiet, policy()).known
+    ordered = overview.in_reading_order(known)
+    assert sorted(ordered) == sorted(known)
+    assert [sentence.split()[0] for sentence in ordered[-3:]] == ["Over", "In", "client_latency"]
+    assert all("scenarios client_latency changed" not in sentence for sentence in ordered[:-3])

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perf_pipeline.report.picture import Area, Dot, Label
 from perf_pipeline.report.plots import interval_mark, mark_reach, percentile_shift
-from perf_pipeline.report.scale import Axis
+from perf_pipeline.report.scale import LETTER_PX, Axis, ticks_that_fit
 from tests.report_judgements import distribution, not_comparable, number, regression, smooth_step
 
 SHIFTED = distribution("browse", "client_latency", 4.0, lambda p: 0.21 * smooth_step(p, 35, 80), 0.011)
@@ -68,6 +69,30 @@ def test_a_wild_band_does_not_squeeze_the_rest() -> None:
     assert max(heights) - min(heights) > 30
 
 
+def test_a_band_beyond_the_scale_says_how_far_it_reaches() -> None:
+    wild = replace(SHIFTED, percentiles=tuple(replace(point, band_high=40.0) for point in SHIFTED.percentiles))
+    assert "band to +4000.0 % ↑" in texts(percentile_shift(wild).shapes)
+    assert not [text for text in texts(percentile_shift(SHIFTED).shapes) if text.startswith("band to")]
+
+
+def test_the_labels_of_a_thin_zone_stand_apart() -> None:
+    steep = distribution("browse", "client_latency", 4.0, lambda p: 9.0 * smooth_step(p, 35, 80), 0.011)
+    labels = {
+        shape.text: shape.at[1]
+        for shape in percentile_shift(steep).shapes
+        if isinstance(shape, Label) and shape.text in ("+10 %", "zone", "−9.1 %")
+    }
+    assert labels["+10 %"] + 14 < labels["zone"] < labels["−9.1 %"] - 14
+
+
+def test_a_mark_that_cannot_reach_its_change_is_an_arrow() -> None:
+    far = number("s", "service_p99", 10.0, 0.9, 0.02, "ms")
+    shapes = interval_mark(far, 0.3).shapes
+    assert not [shape for shape in shapes if isinstance(shape, Dot)]
+    (arrow,) = [shape for shape in shapes if isinstance(shape, Area) and shape.role == "dot"]
+    assert arrow.points[0][0] == 95
+
+
 def test_marks_of_one_metric_share_their_scale() -> None:
     verdicts = [verdict for verdict in regression().verdicts if verdict.metric == "service_p99"]
     reach = mark_reach(verdicts)
@@ -94,3 +119,12 @@ def test_ticks_are_round_few_and_inside(low: float, width: float) -> None:
 def test_a_scale_ends_where_it_ends() -> None:
     axis = Axis(-1, 1, 0, 100)
     assert (axis(-math.inf), axis(0), axis(math.inf)) == (0, 50, 100)
+    assert Axis(-1e308, 1.7e308, 0, 100)(1e308) == 0, "a scale that overflows"
+
+
+@given(st.floats(-5, 0), st.floats(0.001, 50), st.integers(60, 400))
+def test_ticks_of_a_lying_axis_never_overlap(low: float, width: float, pixels: int) -> None:
+    axis = Axis(low, low + width, 0, pixels)
+    ticks = ticks_that_fit(axis, "client_latency")
+    for (left, text), (right, _) in pairwise(ticks):
+        assert axis(right) - axis(left) > LETTER_PX * len(text) or len(ticks) <= 2

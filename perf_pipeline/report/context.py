@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from perf_pipeline.gates.evidence import ERROR_RATES
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.judge import Judged
+from perf_pipeline.report.run_curves import RunCurve, curves_of
 from perf_pipeline.report.wording import zone
 
 
@@ -23,11 +24,15 @@ class ReportContext:
     """The commands that lead to this report again; empty when there is nothing to say."""
     policy_limits: tuple[tuple[str, str], ...] = ()
     """(label, value with its unit): the limits of the policy that a reader wants to see beside the verdicts."""
+    index: str = ""
+    """Where the index over all comparisons lies, seen from the report; empty when there is none."""
+    curves: tuple[RunCurve, ...] = ()
+    """The single runs, for the pictures; without them a report shows what the gates found and no run by itself."""
 
 
 def context_of(judged: Judged, title: str, reproduce: str) -> ReportContext:
     """The text around a judgement: its facts, and the limits of its policy."""
-    return ReportContext(title, judged.facts, reproduce, _limits(judged.policy))
+    return ReportContext(title, judged.facts, reproduce, _limits(judged.policy), curves=curves_of(judged.runs))
 
 
 def _limits(policy: Policy) -> tuple[tuple[str, str], ...]:

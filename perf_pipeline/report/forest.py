@@ -12,7 +12,9 @@ from perf_pipeline.gates.findings import Pooled, Verdict
 from perf_pipeline.report.overview import VERDICTS_WORST_FIRST
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.picture import Area, Dot, Label, Picture, Shape, Stroke
-from perf_pipeline.report.scale import WIDTH, Axis, answer_of, box
+from perf_pipeline.report.run_curves import CellRuns
+from perf_pipeline.report.run_lines import run_changes
+from perf_pipeline.report.scale import LETTER_PX, WIDTH, Axis, answer_of, arrow, box, interval_line, ticks_that_fit
 from perf_pipeline.report.wording import (
     change,
     change_text,
@@ -22,6 +24,7 @@ from perf_pipeline.report.wording import (
     finite,
     interval_with_units,
     metric_label,
+    plural,
     pooled_label,
     verdict_word,
 )
@@ -29,10 +32,8 @@ from perf_pipeline.report.wording import (
 _ROW_HEIGHT = 26
 _TOP = 20.0
 _LABEL_LETTERS = 20
-_LETTER_PX = 7.2
-"""Room for a letter, enough for the larger text on phones."""
-_WIDEST = 8
-"""How many times the zone a picture reaches at most; what lies farther is drawn at its end."""
+_WIDEST = 40
+"""How many times the zone a picture reaches at most; what lies farther is an arrow at its end, with its number."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,19 @@ class _Row:
     dot: str
     words: str
     worst: float | None = None
+    points: tuple[float, ...] = ()
+    """Changes of single runs, a dot each."""
+
+
+def number_picture(verdict: Verdict, runs: CellRuns, versions: tuple[str, str]) -> Picture:
+    """One verdict on a number, and below it a dot for each run of the baseline and of the candidate (`versions`)."""
+    picture = forest([verdict])
+    sides = zip(versions, (runs.baseline, runs.candidate), ("run-baseline", "run-candidate"), strict=True)
+    rows = [_row_of_verdict(verdict, "change")]
+    rows += [_row_of_runs(verdict, name, run_changes(verdict, side), role) for name, side, role in sides]
+    rows.append(_row_of_runs(verdict, "left out", run_changes(verdict, runs.left_out), "run-left-out"))
+    rows = [row for row in rows if row.points or row.low is not None]
+    return _drawn(picture.subject, picture.title, rows) if len(rows) > 1 else picture
 
 
 def forest(verdicts: Sequence[Verdict], pooled: Sequence[Pooled] = ()) -> Picture:
@@ -86,9 +100,26 @@ def pooled_forest(pooled: Sequence[Pooled], verdicts: Sequence[Verdict]) -> Pict
     return _drawn("Pooled over scenarios (○ worst scenario)", title, rows, named=True)
 
 
-def _row_of_verdict(verdict: Verdict) -> _Row:
+def _row_of_runs(verdict: Verdict, label: str, changes: Sequence[float], role: str) -> _Row:
+    span = f"{change(verdict.metric, min(changes))} to {change(verdict.metric, max(changes))}" if changes else ""
     return _Row(
-        label=verdict.scenario,
+        label=label,
+        metric=verdict.metric,
+        estimate=None,
+        low=None,
+        high=None,
+        zone_low=finite(verdict.zone_low),
+        zone_high=finite(verdict.zone_high),
+        tone=tone_of_verdict(verdict.verdict) if role == "run-candidate" else "none",
+        dot="open" if role == "run-left-out" else "dot",
+        words=f"{label}: {plural(len(changes), 'run')} from {span}",
+        points=tuple(changes),
+    )
+
+
+def _row_of_verdict(verdict: Verdict, label: str = "") -> _Row:
+    return _Row(
+        label=label or verdict.scenario,
         metric=verdict.metric,
         estimate=finite(verdict.estimate),
         low=finite(verdict.low),
@@ -133,7 +164,7 @@ def _drawn(subject: str, title: str, rows: Sequence[_Row], named: bool = False) 
             if not any(isinstance(shape, Area) for shape in shapes):
                 shapes.append(Label("tick", ((x(row.zone_low) + x(row.zone_high)) / 2, _TOP - 7), "zone", "middle"))
             shapes.append(Area("zone", box(x(row.zone_low), top, x(row.zone_high), top + _ROW_HEIGHT)))
-    for tick, text in x.ticks(5 if named else 8, metric):
+    for tick, text in ticks_that_fit(x, metric):
         shapes.append(Stroke("grid", ((x(tick), _TOP), (x(tick), bottom))))
         shapes.append(Label("tick", (x(tick), bottom + 15), text, "middle"))
     if x.low < 0 < x.high:
@@ -142,35 +173,61 @@ def _drawn(subject: str, title: str, rows: Sequence[_Row], named: bool = False) 
         middle = _TOP + _ROW_HEIGHT * (number + 0.5)
         if named:
             shapes.append(Label("label", (left - 8, middle + 4), _shortened(row.label), "end"))
-            shapes.append(Label("label", (WIDTH - 4.0, middle + 4), change(row.metric, row.estimate), "end"))
-        shapes += _marks(row, x, middle)
+            shapes.append(Label("label", (WIDTH - 4.0, middle + 4), _said(row), "end"))
+        shapes += _marks(row, x, middle, named)
     worse = "slower" if all(item.metric in (*DISTRIBUTIONS, "service_p99") for item in rows) else "worse"
     unit = "percentage points" if change_unit(metric) == "points" else "%"
     shapes.append(Label("tick", ((left + right) / 2, bottom + 33), f"change in {unit} ({worse} →)", "middle"))
     return Picture(subject, title, f"{'. '.join(row.words for row in rows)}.", WIDTH, int(bottom + 40), tuple(shapes))
 
 
+def _said(row: _Row) -> str:
+    """What stands at the end of a row: its change, or how many runs it holds."""
+    return plural(len(row.points), "run") if row.points else change(row.metric, row.estimate)
+
+
 def _margins(rows: Sequence[_Row]) -> tuple[float, float]:
     """Where the scale starts and ends between the names and the changes, by the letters of the longest ones."""
     names = max(len(_shortened(row.label)) for row in rows)
-    changes = max(len(change(row.metric, row.estimate)) for row in rows)
-    return 28 + _LETTER_PX * names, WIDTH - 20 - _LETTER_PX * changes
+    changes = max(len(_said(row)) for row in rows)
+    return 28 + LETTER_PX * names, WIDTH - 20 - LETTER_PX * changes
 
 
-def _marks(row: _Row, x: Axis, middle: float) -> list[Shape]:
+def _marks(row: _Row, x: Axis, middle: float, named: bool) -> list[Shape]:
     marks: list[Shape] = []
     if row.low is not None and row.high is not None:
-        marks.append(Stroke("line", ((x(row.low), middle), (x(row.high), middle)), row.tone))
+        marks += interval_line(x, row.low, row.high, middle, row.tone)
     if row.worst is not None:
-        marks.append(Dot("open", (x(row.worst), middle), 4, row.tone))
+        marks += _mark("open", row.worst, x, middle, row, numbered=True)
+    for point in row.points:
+        marks += _mark(row.dot, point, x, middle, row, numbered=False, radius=2.5)
     if row.estimate is not None:
-        marks.append(Dot(row.dot, (x(row.estimate), middle), 4.5, row.tone))
+        marks += _mark(row.dot, row.estimate, x, middle, row, numbered=not named)
+    return marks
+
+
+def _mark(
+    role: str, value: float, x: Axis, middle: float, row: _Row, numbered: bool, radius: float = 4.5
+) -> list[Shape]:
+    """A dot, or an arrow at the end of the scale; with its number where the row does not give it already."""
+    way = x.beyond(value)
+    if not way:
+        return [Dot(role, (x(value), middle), radius, row.tone)]
+    marks: list[Shape] = [arrow(role, (x(value), middle), (way, 0), row.tone)]
+    if numbered:
+        at = (x(value) - 13 * way, middle + 4)
+        marks.append(Label("note", at, change(row.metric, value), "end" if way > 0 else "start"))
     return marks
 
 
 def _axis(rows: Sequence[_Row], left: float, right: float) -> Axis:
     zones = [abs(value) for row in rows for value in (row.zone_low, row.zone_high) if value is not None]
-    ends = [value for row in rows for value in (row.low, row.high, row.estimate, row.worst) if value is not None]
+    ends = [
+        value
+        for row in rows
+        for value in (row.low, row.high, row.estimate, row.worst, *row.points)
+        if value is not None
+    ]
     widest = max(zones, default=0.0) or max(map(abs, ends), default=0.0) or 0.1
     low, high = min([-1.5 * widest, *(1.1 * end for end in ends)]), max([1.5 * widest, *(1.1 * end for end in ends)])
     return Axis(max(-_WIDEST * widest, low), min(_WIDEST * widest, high), left, right)

@@ -34,6 +34,9 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ("gate", "a rule for whether a result is good enough to act on: 1 run validity, 2 repeat agreement, 3 change"),
     ("set aside", "a run that failed Gate 1: it measured a broken test, not the service. The reason is always given"),
     ("negative control", "a metric that no version of the service can change. When it moves, the lab moved"),
+    ("A/A arm", "the baseline measured a second time in the place of a candidate. When it moves, the lab moved"),
+    ("look", "one of the numbers of repeats, fixed before the first run, at which a campaign is judged"),
+    ("pair", "two runs of the same block, one of each version, compared with each other"),
     ("pooled", "the mean change over all comparable scenarios, each with the same weight"),
     (
         "smallest detectable change",

@@ -12,12 +12,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perf_pipeline.gates.findings import Judgement
-from perf_pipeline.report import overview, page
+from perf_pipeline.report import overview, page, page_totals
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.design import arm_name, arm_sentence, design_sentence
 from perf_pipeline.report.glossary import GLOSSARY
 from perf_pipeline.report.palette import DARK, LIGHT, css_variables, tone_of_answer, tone_of_verdict
 from perf_pipeline.report.picture import chart_css
-from perf_pipeline.report.wording import GLYPHS, MEANINGS, control_sentence, counted, metric_label, prose, sentence
+from perf_pipeline.report.wording import (
+    ANSWER_GLYPHS,
+    GLYPHS,
+    MEANINGS,
+    control_sentence,
+    counted,
+    metric_label,
+    prose,
+    sentence,
+)
 
 _SENTENCES_SHOWN = 5
 """How many sentences of each list stand in the first screen; the others unfold."""
@@ -32,7 +42,7 @@ def _with_units_kept(value: object) -> object:
     return value
 
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("perf_pipeline.report"),
     autoescape=True,
     finalize=_with_units_kept,
@@ -40,18 +50,20 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters.update(prose=prose, sentence=sentence)
+TEMPLATES.filters.update(prose=prose, sentence=sentence)
+"""The templates of the report and of the index, which share their parts."""
 
 
 def render(judgement: Judgement, context: ReportContext) -> str:
     """The page as text, UTF-8 when it is written. It depends on its arguments only."""
     control = judgement.negative_control
-    return _TEMPLATES.get_template("page.html").render(
+    return TEMPLATES.get_template("page.html").render(
         judgement=judgement,
         context=context,
         decision=judgement.decision,
         decision_tone=tone_of_answer(judgement.decision.answer),
-        decision_glyph=_decision_glyph(judgement),
+        decision_glyph=ANSWER_GLYPHS[judgement.decision.answer],
+        known=overview.in_reading_order(judgement.decision.known),
         compared=overview.what_was_compared(judgement),
         shown=_SENTENCES_SHOWN,
         counts=[
@@ -59,17 +71,24 @@ def render(judgement: Judgement, context: ReportContext) -> str:
             for name, count in overview.verdict_counts(judgement).items()
         ],
         legend=[(name, GLYPHS[name], tone_of_verdict(name), meaning) for name, meaning in MEANINGS.items()],
-        runs_sentence=overview.runs_sentence(judgement),
+        runs_sentence=overview.runs_sentence(judgement.runs),
         columns=page.columns(judgement),
-        rows=page.rows(judgement),
+        rows=page.rows(judgement, context.curves),
+        with_runs=bool(context.curves),
         absent=[(metric_label(metric), reason) for metric, reason in overview.absent_metrics(judgement).items()],
-        pooled=page.pooled_rows(judgement),
-        pooled_figures=page.pooled_figures(judgement),
-        number_figures=page.number_figures(judgement),
+        pooled=page_totals.pooled_rows(judgement),
+        pooled_figures=page_totals.pooled_figures(judgement),
+        number_figures=page_totals.number_figures(judgement),
+        design=design_sentence(judgement),
+        arm=judgement.aa_arm,
+        arm_name=arm_name(judgement.aa_arm) if judgement.aa_arm else "",
+        arm_sentence=arm_sentence(judgement.aa_arm) if judgement.aa_arm else "",
+        arm_rows=page_totals.arm_rows(judgement.aa_arm) if judgement.aa_arm else (),
+        arm_runs=overview.runs_sentence(judgement.aa_arm.runs) if judgement.aa_arm else "",
         control=control,
         control_label=metric_label(control.metric),
         control_sentence=control_sentence(control),
-        agreement=page.agreement_rows(judgement),
+        agreement=page_totals.agreement_rows(judgement),
         disagreements=[item for item in judgement.agreement if item.status == "disagree"],
         set_aside=overview.runs_with(judgement, "set aside"),
         metric_dropped=overview.runs_with(judgement, "metric dropped"),
@@ -77,15 +96,14 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         glossary=GLOSSARY,
         counted=counted,
         metric_label=metric_label,
-        themes={
-            "light": Markup(css_variables(LIGHT)),  # noqa: S704 - our own constants
-            "dark": Markup(css_variables(DARK)),  # noqa: S704 - our own constants
-            "chart": Markup(chart_css()),  # noqa: S704 - our own constants
-        },
+        themes=themes(),
     )
 
 
-def _decision_glyph(judgement: Judgement) -> str:
-    return {"regression": GLYPHS["regression"], "no regression": GLYPHS["equivalent"]}.get(
-        judgement.decision.answer, GLYPHS["inconclusive"]
-    )
+def themes() -> dict[str, Markup]:
+    """The colours of both themes and the style of pictures, as CSS."""
+    return {
+        "light": Markup(css_variables(LIGHT)),  # noqa: S704 - our own constants
+        "dark": Markup(css_variables(DARK)),  # noqa: S704 - our own constants
+        "chart": Markup(chart_css()),  # noqa: S704 - our own constants
+    }

@@ -8,10 +8,12 @@ import re
 from collections.abc import Sequence
 
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL
-from perf_pipeline.gates.findings import Judgement, Verdict
+from perf_pipeline.gates.findings import ArmAgainstItself, Judgement, Verdict
 from perf_pipeline.report import overview
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.design import arm_sentence, design_sentence
 from perf_pipeline.report.wording import (
+    ANSWER_GLYPHS,
     GLYPHS,
     UNKNOWN,
     baseline_to_candidate,
@@ -51,15 +53,16 @@ def render(judgement: Judgement, context: ReportContext) -> str:
 def _rendered(judgement: Judgement, context: ReportContext, *, with_equivalent: bool) -> str:
     decision = judgement.decision
     headline = _text(prose(decision.headline))
-    glyph = {"regression": "▲", "no regression": "="}.get(decision.answer, "?")
+    glyph = ANSWER_GLYPHS[decision.answer]
     policy = f"policy {judgement.policy_name}, version {judgement.policy_version}"
     compared = f"{overview.what_was_compared(judgement)}; {policy}"
     blocks = [
         f"## {glyph} {decision.answer.capitalize()}: {_text(judgement.candidate)} against {_text(judgement.baseline)}",
         *([f"**{headline}**"] if headline else []),
-        f"{_text(context.title)}: {_text(compared)}.",
+        f"{_text(context.title)}: {_text(compared)}. {_text(design_sentence(judgement))}".rstrip(),
         _control(judgement),
-        *_bullets("Known", decision.known),
+        *([_arm(judgement.aa_arm)] if judgement.aa_arm else []),
+        *_bullets("Known", overview.in_reading_order(decision.known)),
         *_bullets("Not known", decision.not_known),
         *_bullets("Notes", judgement.notes),
         *_verdicts(judgement, with_equivalent=with_equivalent),
@@ -75,6 +78,11 @@ def _control(judgement: Judgement) -> str:
     text = f"Negative control: **{control.status}**, {_text(metric_label(control.metric))}."
     text = f"{text} {_text(control_sentence(control))}".rstrip()
     return f"> [!WARNING]\n> {text}" if control.status == "moved" else text
+
+
+def _arm(arm: ArmAgainstItself) -> str:
+    text = f"A/A arm: **{arm.status}**. {_text(arm_sentence(arm))}"
+    return f"> [!WARNING]\n> {text}" if arm.status == "moved" else text
 
 
 def _verdicts(judgement: Judgement, *, with_equivalent: bool) -> list[str]:
@@ -139,7 +147,7 @@ def _runs(judgement: Judgement) -> list[str]:
     for run in overview.runs_with(judgement, "metric dropped"):
         lost = ", ".join(map(metric_label, run.dropped_metrics))
         items.append(f"`{_code(run.run_id)}` lost {_text(lost)}: {_text(sentence(run.reason))}")
-    heading = f"### Runs\n\n{overview.runs_sentence(judgement).capitalize()}."
+    heading = f"### Runs\n\n{overview.runs_sentence(judgement.runs).capitalize()}."
     if not items:
         return [heading]
     bullets = "\n".join(f"- {item}" for item in items)

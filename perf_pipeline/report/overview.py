@@ -3,8 +3,9 @@
 What belongs here: order and counts that the terminal, the Markdown and the page share. Words are in `wording`.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
@@ -19,6 +20,10 @@ VERDICTS_WORST_FIRST: tuple[VerdictName, ...] = (
     "equivalent",
 )
 """What needs a reader's attention first."""
+
+
+_TOGETHER = re.compile(r"^(Over \d+ scenarios |In scenarios in general)| differs from no change at all")
+"""How `gates.decision` begins, or says, what holds for all scenarios together."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,19 @@ def scenario_rows(judgement: Judgement) -> tuple[ScenarioRow, ...]:
 def worst_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts, those that need attention first, else in their order."""
     return tuple(sorted(verdicts, key=_severity))
+
+
+def in_reading_order(known: Iterable[str]) -> tuple[str, ...]:
+    """What is known, statements about all scenarios together last.
+
+    A mean over scenarios may be settled where no scenario is: it must not be read first as if it were a verdict.
+    """
+    return tuple(sorted(known, key=lambda sentence: bool(_TOGETHER.search(sentence))))
+
+
+def together(known: Iterable[str]) -> tuple[str, ...]:
+    """Of what is known, what holds for all scenarios together."""
+    return tuple(sentence for sentence in known if _TOGETHER.search(sentence))
 
 
 def metrics(judgement: Judgement) -> tuple[str, ...]:
@@ -100,20 +118,20 @@ def runs_with(judgement: Judgement, status: RunStatus) -> tuple[RunValidity, ...
     return tuple(run for run in judgement.runs if run.status == status)
 
 
-def runs_sentence(judgement: Judgement) -> str:
+def runs_sentence(runs: Sequence[RunValidity]) -> str:
     """What Gate 1 did with the runs: "20 runs: 18 passed, 1 lost a metric, 1 set aside"."""
-    counts = Counter(run.status for run in judgement.runs)
-    if not judgement.runs:
+    counts = Counter(run.status for run in runs)
+    if not runs:
         return "no runs"
-    if counts["passed"] == len(judgement.runs):
-        return f"{plural(len(judgement.runs), 'run')}: all passed"
+    if counts["passed"] == len(runs):
+        return f"{plural(len(runs), 'run')}: all passed"
     lost = "lost a metric" if counts["metric dropped"] == 1 else "lost metrics"
     parts = [
         f"{counts['passed']:,} passed",
         *([f"{counts['metric dropped']:,} {lost}"] if counts["metric dropped"] else []),
         *([f"{counts['set aside']:,} set aside"] if counts["set aside"] else []),
     ]
-    return f"{plural(len(judgement.runs), 'run')}: {', '.join(parts)}"
+    return f"{plural(len(runs), 'run')}: {', '.join(parts)}"
 
 
 def what_was_compared(judgement: Judgement) -> str:

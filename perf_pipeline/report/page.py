@@ -1,7 +1,8 @@
-"""What stands on the page: a judgement turned into texts, tables and pictures, ready for the templates.
+"""The matrix of the page and the details of its cells, as texts, tables and pictures ready for the templates.
 
-What belongs here: which cells, rows and sentences there are and in which order. How they look is in `templates/`, how
-they are said in `wording`. Everything here is plain text except the pictures, which `picture` has escaped.
+What belongs here: which cells and rows there are and in which order; `page_totals` has what is said of all scenarios
+together. How they look is in `templates/`, how they are said in `wording`. Everything here is plain text except the
+pictures, which `picture` has escaped.
 """
 
 import hashlib
@@ -9,32 +10,32 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from markupsafe import Markup
 
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL
 from perf_pipeline.gates.findings import Agreement, Judgement, Verdict
-from perf_pipeline.report.forest import forest, pooled_forest
+from perf_pipeline.report.design import look_of, runs_compared
+from perf_pipeline.report.forest import number_picture
 from perf_pipeline.report.overview import ScenarioRow, absent_metrics, metrics, scenario_rows
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.plots import interval_mark, mark_reach, percentile_shift
+from perf_pipeline.report.run_curves import CellRuns, RunCurve, by_cell
+from perf_pipeline.report.run_lines import level_picture
 from perf_pipeline.report.wording import (
     GLYPHS,
     UNKNOWN,
     ChangeText,
     baseline_to_candidate,
-    change,
     change_text,
     change_unit,
     edge,
     finding,
     finite,
-    interval_with_units,
-    is_distribution,
     metric_label,
     percentile_label,
     plural,
-    pooled_label,
     quantity,
     sentence,
     signed,
@@ -86,7 +87,7 @@ class Cell:
     mark: Markup
     opened: bool
     finding: str
-    figure: Markup
+    figures: tuple[Markup, ...]
     percentiles: tuple[PercentileRow, ...]
     facts: tuple[tuple[str, str], ...]
 
@@ -99,37 +100,6 @@ class Row:
     anchor: str
     cells: Mapping[str, Cell]
     """By metric, in reading order."""
-
-
-@dataclass(frozen=True)
-class PooledRow:
-    """A row of the table of pooled changes."""
-
-    label: str
-    change: str
-    interval: str
-    zone: str
-    scenarios: int
-    worst: str
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture with its finding."""
-
-    subject: str
-    title: str
-    svg: Markup
-
-
-@dataclass(frozen=True)
-class AgreementRow:
-    """How the repeats of one metric agree, over all scenarios and both versions."""
-
-    label: str
-    agree: int
-    disagree: int
-    too_few: int
 
 
 def anchor(scenario: str, metric: str = "") -> str:
@@ -158,8 +128,9 @@ def columns(judgement: Judgement) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def rows(judgement: Judgement) -> tuple[Row, ...]:
-    """The scenarios with their verdicts, those that need attention first."""
+def rows(judgement: Judgement, curves: Sequence[RunCurve] = ()) -> tuple[Row, ...]:
+    """The scenarios with their verdicts, those that need attention first, and the runs behind each."""
+    of_cell = by_cell(curves, judgement)
     arranged = scenario_rows(judgement)
     absent = absent_metrics(judgement)
     reaches = {
@@ -169,6 +140,7 @@ def rows(judgement: Judgement) -> tuple[Row, ...]:
     agreement = {(item.scenario, item.metric, item.version): item for item in judgement.agreement}
     versions = (judgement.baseline, judgement.candidate)
     opened = _opened(judgement)
+    numbers = count()
 
     def cells(row: ScenarioRow) -> dict[str, Cell]:
         found = {}
@@ -176,67 +148,17 @@ def rows(judgement: Judgement) -> tuple[Row, ...]:
             if verdict.metric not in absent:
                 sides = [agreement.get((verdict.scenario, verdict.metric, version)) for version in versions]
                 found[verdict.metric] = _cell(
-                    verdict, reaches[verdict.metric], [side for side in sides if side], verdict_word(verdict) in opened
+                    verdict,
+                    next(numbers),
+                    reaches[verdict.metric],
+                    [side for side in sides if side],
+                    verdict_word(verdict) in opened,
+                    judgement,
+                    of_cell.get((verdict.scenario, verdict.metric), CellRuns()),
                 )
         return found
 
     return tuple(Row(row.scenario, anchor(row.scenario), cells(row)) for row in arranged)
-
-
-def pooled_rows(judgement: Judgement) -> tuple[PooledRow, ...]:
-    """The pooled changes with the worst scenario beside each."""
-    zones = {verdict.metric: (verdict.zone_low, verdict.zone_high) for verdict in judgement.verdicts}
-    return tuple(
-        PooledRow(
-            label=pooled_label(item),
-            change=change(item.metric, item.estimate),
-            interval=interval_with_units(item.metric, item.low, item.high),
-            zone=zone(item.metric, *zones.get(item.metric, (None, None))),
-            scenarios=item.scenarios,
-            worst=f"{item.worst_scenario}, {change(item.metric, item.worst_estimate)}",
-        )
-        for item in judgement.pooled
-    )
-
-
-def pooled_figures(judgement: Judgement) -> tuple[Figure, ...]:
-    """The pooled changes as pictures, one for each unit."""
-    figures = []
-    for unit in dict.fromkeys(change_unit(item.metric) for item in judgement.pooled):
-        picture = pooled_forest(
-            [item for item in judgement.pooled if change_unit(item.metric) == unit], judgement.verdicts
-        )
-        svg = Markup(picture.svg(f"pooled-{'points' if unit == 'points' else 'percent'}"))  # noqa: S704 - escaped by picture
-        figures.append(Figure(picture.subject, picture.title, svg))
-    return tuple(figures)
-
-
-def number_figures(judgement: Judgement) -> tuple[Figure, ...]:
-    """Each number metric over the scenarios; nothing where there is only one scenario or no interval to show."""
-    figures = []
-    for column in columns(judgement):
-        compared = [
-            verdict for row in scenario_rows(judgement) for verdict in row.verdicts if verdict.metric == column.metric
-        ]
-        if is_distribution(column.metric) or len(compared) < 2 or not any(map(_has_interval, compared)):
-            continue
-        picture = forest(compared, [item for item in judgement.pooled if item.metric == column.metric])
-        svg = Markup(picture.svg(f"over-{anchor(column.metric)}"))  # noqa: S704 - escaped by picture
-        figures.append(Figure(picture.subject, picture.title, svg))
-    return tuple(figures)
-
-
-def agreement_rows(judgement: Judgement) -> tuple[AgreementRow, ...]:
-    """How the repeats of each metric agree."""
-    order = metrics(judgement)
-    found: dict[str, Counter[str]] = {metric: Counter() for metric in order}
-    for item in judgement.agreement:
-        found.setdefault(item.metric, Counter())[item.status] += 1
-    return tuple(
-        AgreementRow(metric_label(metric), counts["agree"], counts["disagree"], counts["too few to say"])
-        for metric, counts in found.items()
-        if counts
-    )
 
 
 def agreement_sentence(item: Agreement) -> str:
@@ -260,13 +182,23 @@ def _opened(judgement: Judgement) -> set[str]:
     return opened
 
 
-def _cell(verdict: Verdict, reach: float, sides: Sequence[Agreement], opened: bool) -> Cell:
+def _cell(
+    verdict: Verdict,
+    number: int,
+    reach: float,
+    sides: Sequence[Agreement],
+    opened: bool,
+    judgement: Judgement,
+    runs: CellRuns,
+) -> Cell:
     name = anchor(verdict.scenario, verdict.metric)
-    figure = ""
+    figures = []
     if verdict.percentiles:
-        figure = percentile_shift(verdict).svg(name)
-    elif _has_interval(verdict):
-        figure = forest([verdict]).svg(name)
+        figures.append(percentile_shift(verdict, runs).svg(f"p{number}"))
+    elif has_interval(verdict):
+        figures.append(number_picture(verdict, runs, (judgement.baseline, judgement.candidate)).svg(f"p{number}"))
+    if levels := level_picture(verdict, runs):
+        figures.append(levels.svg(f"h{number}"))
     return Cell(
         anchor=name,
         metric=verdict.metric,
@@ -279,13 +211,14 @@ def _cell(verdict: Verdict, reach: float, sides: Sequence[Agreement], opened: bo
         mark=Markup("" if verdict.estimate is None else interval_mark(verdict, reach).decorative_svg()),  # noqa: S704
         opened=opened,
         finding=finding(verdict),
-        figure=Markup(figure),  # noqa: S704 - escaped by picture
+        figures=tuple(map(Markup, figures)),
         percentiles=_percentile_rows(verdict),
-        facts=_facts(verdict, sides),
+        facts=_facts(verdict, sides, judgement.looks),
     )
 
 
-def _has_interval(verdict: Verdict) -> bool:
+def has_interval(verdict: Verdict) -> bool:
+    """Whether there is an interval to draw."""
     return finite(verdict.low) is not None and finite(verdict.high) is not None
 
 
@@ -306,16 +239,16 @@ def _percentile_rows(verdict: Verdict) -> tuple[PercentileRow, ...]:
     )
 
 
-def _facts(verdict: Verdict, sides: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
+def _facts(verdict: Verdict, sides: Sequence[Agreement], looks: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
     """(label, value) of what else is known about a verdict; what does not exist is left out."""
-    freedom = f", {verdict.df:.1f} degrees of freedom" if finite(verdict.df) is not None else ""
     facts = [
         ("Why", "" if sentence(verdict.reason) in finding(verdict) else sentence(verdict.reason)),
         ("What it would take", "" if "would settle" in verdict.reason else what_it_would_take(verdict)),
         ("Baseline → candidate", "" if verdict.percentiles else baseline_to_candidate(verdict)),
         ("Zone", zone(verdict.metric, verdict.zone_low, verdict.zone_high)),
         ("Smallest detectable change", edge(verdict.metric, verdict.smallest_detectable)),
-        ("Runs compared", f"{verdict.baseline_repeats} of baseline, {verdict.candidate_repeats} of candidate{freedom}"),
+        ("Runs compared", runs_compared(verdict)),
+        ("Look", look_of(verdict, looks)),
         *[(f"Repeats of {side.version}", agreement_sentence(side)) for side in sides],
     ]
     return tuple((label, value) for label, value in facts if value and value != UNKNOWN)

@@ -8,9 +8,10 @@ is drawn by matplotlib from the same shapes (Agg, no global state), so that Dags
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby, pairwise
 from textwrap import wrap
 from typing import Literal, TypeAlias
 
@@ -53,6 +54,9 @@ STYLES: Mapping[str, Style] = {
     "band": Style(fill=TONE, opacity=0.18),
     "interval": Style(fill=TONE, opacity=0.32),
     "line": Style(stroke=TONE, width=2),
+    "run-baseline": Style(stroke="muted", opacity=0.6),
+    "run-candidate": Style(stroke=TONE, opacity=0.75, dash=(4, 2)),
+    "run-left-out": Style(stroke="text", dash=(1, 3)),
     "dot": Style(fill=TONE, stroke=TONE, width=1.5),
     "open": Style(fill="surface", stroke=TONE, width=1.5),
     "tick": Style(fill="muted"),
@@ -102,7 +106,16 @@ class Label:
     tone: Tone | None = None
 
 
-Shape: TypeAlias = Area | Stroke | Dot | Label
+@dataclass(frozen=True)
+class Lines:
+    """Several lines that look alike, such as those of single runs."""
+
+    role: str
+    lines: tuple[tuple[Point, ...], ...]
+    tone: Tone | None = None
+
+
+Shape: TypeAlias = Area | Stroke | Dot | Label | Lines
 
 
 @dataclass(frozen=True)
@@ -191,7 +204,7 @@ def chart_css() -> str:
     for role, style in STYLES.items():
         rule = [f"fill:{_css_colour(style.fill)}"]
         if style.opacity != 1:
-            rule.append(f"fill-opacity:{style.opacity:g}")
+            rule.append(f"opacity:{style.opacity:g}")
         if style.stroke:
             rule.append(f"stroke:{_css_colour(style.stroke)};stroke-width:{style.width:g}")
         if style.dash:
@@ -203,6 +216,9 @@ def chart_css() -> str:
         if style.halo:
             rule.append("paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round")
         rules.append(f".chart .{role}{{{';'.join(rule)}}}")
+    # Dots that look alike are one path of points with round ends; hollow ones are covered by their middle.
+    rules.append(".chart .dots{fill:none;stroke:var(--tone);stroke-linecap:round}")
+    rules.append(".chart .holes{fill:none;stroke:var(--surface);stroke-linecap:round}")
     tones: tuple[Tone, ...] = ("regression", "improvement", "equivalent", "inconclusive", "none")
     rules += [f".tone-{tone}{{--tone:var(--{tone});--tint:var(--{tone}-tint)}}" for tone in tones]
     return "".join(rules)
@@ -215,31 +231,69 @@ def _css_colour(name: str) -> str:
 def _svg_body(shapes: Sequence[Shape]) -> tuple[str, str]:
     """The class of the picture's tone and the shapes; where there is one tone only, no shape needs to name it."""
     tones = {shape.tone for shape in shapes if shape.tone}
-    body = "".join(
-        _svg_shape(shape, "" if len(tones) == 1 or not shape.tone else f" tone-{shape.tone}") for shape in shapes
-    )
+    body = ""
+    for (role, tone), alike in groupby(shapes, key=lambda shape: (shape.role, shape.tone)):
+        names = f"{role}{'' if len(tones) == 1 or not tone else f' tone-{tone}'}"
+        body += _svg_alike(names, list(alike))
     return (f" tone-{tones.pop()}" if len(tones) == 1 else ""), body
 
 
-def _svg_shape(shape: Shape, tone: str) -> str:
-    names = f'class="{shape.role}{tone}"'
+def _svg_alike(names: str, alike: Sequence[Shape]) -> str:
+    """Neighbouring shapes of one role and tone, lines and dots together in one path each, so that pages stay small."""
+    lines = [line for shape in alike if isinstance(shape, Stroke | Lines) for line in _lines(shape)]
+    dots: dict[float, list[Point]] = {}
+    for dot in alike:
+        if isinstance(dot, Dot):
+            dots.setdefault(dot.radius, []).append(dot.centre)
+    body = f'<path class="{names}" d="{"".join(map(_svg_path, lines))}"/>' if lines else ""
+    body += "".join(_svg_shape(shape, names) for shape in alike if isinstance(shape, Area | Label))
+    for radius, centres in dots.items():
+        if len(centres) == 1:
+            ((x, y),) = centres
+            body += f'<circle class="{names}" cx="{_px(x)}" cy="{_px(y)}" r="{radius:g}"/>'
+            continue
+        role, _, tone = names.partition(" ")
+        edge = STYLES[role].width / 2
+        points = "".join(f"M{_px(x)} {_px(y)}h0" for x, y in centres)
+        body += f'<path class="dots {tone}" stroke-width="{2 * (radius + edge):g}" d="{points}"/>'.replace(' "', '"')
+        if STYLES[role].fill != TONE:
+            body += f'<path class="holes" stroke-width="{2 * (radius - edge):g}" d="{points}"/>'
+    return body
+
+
+def _lines(shape: Stroke | Lines) -> tuple[tuple[Point, ...], ...]:
+    return shape.lines if isinstance(shape, Lines) else (shape.points,)
+
+
+def _svg_shape(shape: Area | Label, names: str) -> str:
     if isinstance(shape, Area):
-        return f'<polygon {names} points="{_svg_points(shape.points)}"/>'
-    if isinstance(shape, Stroke):
-        return f'<polyline {names} points="{_svg_points(shape.points)}"/>'
-    if isinstance(shape, Dot):
-        return f'<circle {names} cx="{_px(shape.centre[0])}" cy="{_px(shape.centre[1])}" r="{shape.radius:g}"/>'
-    anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-    return f'<text {names} x="{_px(shape.at[0])}" y="{_px(shape.at[1])}"{anchor}>{escape(shape.text)}</text>'
+        return f'<path class="{names}" d="{_svg_path(shape.points)}z"/>'
+    x, y = shape.at
+    return f'<text class="{names}" x="{_px(x)}" y="{_px(y)}"{_svg_anchor(shape)}>{escape(shape.text)}</text>'
+
+
+def _svg_anchor(label: Label) -> str:
+    return "" if label.anchor == "start" else f' text-anchor="{label.anchor}"'
+
+
+def _svg_path(points: Sequence[Point]) -> str:
+    """A line in steps from point to point, rounded to a tenth of a pixel where they lie, so that no error adds up."""
+    tenths = [(round(10 * x), round(10 * y)) for x, y in points]
+    steps = ((x - before_x, y - before_y) for (before_x, before_y), (x, y) in pairwise(tenths))
+    places = (f"{_step(x)} {_step(y)}".replace(" -", "-") for x, y in (tenths[0], *steps))
+    return f"M{'l'.join(places)}"
+
+
+def _step(tenths: int) -> str:
+    """Tenths of a pixel in pixels, as short as SVG takes it: ".3", "-1.2", "14"."""
+    whole, part = divmod(abs(tenths), 10)
+    text = f"{whole or ''}.{part}" if part else f"{whole}"
+    return f"-{text}" if tenths < 0 else text
 
 
 def _px(value: float) -> str:
     """A coordinate to a tenth of a pixel, as short as it can be written."""
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _svg_points(points: Iterable[Point]) -> str:
-    return " ".join(f"{_px(x)},{_px(y)}" for x, y in points)
+    return _step(round(10 * value))
 
 
 def _draw(axes: Axes, shape: Shape, order: int) -> None:
@@ -252,15 +306,23 @@ def _draw(axes: Axes, shape: Shape, order: int) -> None:
     if isinstance(shape, Area):
         axes.add_patch(
             Polygon(
-                shape.points, closed=True, facecolor=colour(style.fill), alpha=style.opacity, linewidth=0, zorder=order
+                shape.points,
+                closed=True,
+                facecolor=colour(style.fill),
+                edgecolor=colour(style.stroke),
+                alpha=style.opacity,
+                linewidth=style.width * points_per_pixel if style.stroke else 0,
+                zorder=order,
             )
         )
-    elif isinstance(shape, Stroke):
-        xs, ys = zip(*shape.points, strict=True)
-        line = Line2D(xs, ys, color=colour(style.stroke), linewidth=style.width * points_per_pixel, zorder=order)
-        if style.dash:
-            line.set_linestyle((0, [length * points_per_pixel for length in style.dash]))
-        axes.add_line(line)
+    elif isinstance(shape, Stroke | Lines):
+        for points in _lines(shape):
+            xs, ys = zip(*points, strict=True)
+            line = Line2D(xs, ys, color=colour(style.stroke), alpha=style.opacity, zorder=order)
+            line.set_linewidth(style.width * points_per_pixel)
+            if style.dash:
+                line.set_linestyle((0, [length * points_per_pixel for length in style.dash]))
+            axes.add_line(line)
     elif isinstance(shape, Dot):
         axes.add_patch(
             Circle(

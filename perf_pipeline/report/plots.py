@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from perf_pipeline.gates.findings import PercentileChange, Verdict
 from perf_pipeline.report.palette import Tone, tone_of_verdict
 from perf_pipeline.report.picture import Area, Dot, Label, Picture, Point, Shape, Stroke
-from perf_pipeline.report.scale import WIDTH, Axis, answer_of, box
+from perf_pipeline.report.run_curves import CellRuns
+from perf_pipeline.report.run_lines import lines, percentile_changes
+from perf_pipeline.report.scale import WIDTH, Axis, answer_of, arrow, box, interval_line
 from perf_pipeline.report.wording import (
     change,
     edge,
@@ -26,13 +28,15 @@ from perf_pipeline.report.wording import (
 )
 
 _SHIFT_HEIGHT = 262
+_LINE_PX = 16
+"""From one line of text to the next, enough for the larger text on phones."""
 _LABELLED_PERCENTILES = (5.0, 99.0, 50.0, 25.0, 75.0, 95.0)
 
 
-def percentile_shift(verdict: Verdict) -> Picture:
+def percentile_shift(verdict: Verdict, runs: CellRuns | None = None) -> Picture:
     """The change of a distribution at each percentile, its intervals and its band, against the zone.
 
-    A verdict without percentiles gives a picture of the empty zone that says why.
+    The `runs` are drawn over it, each as a thin line. A verdict without percentiles gives a picture that says why.
     """
     subject = f"{verdict.scenario}, {metric_label(verdict.metric)}"
     title = f"{verdict_word(verdict).capitalize()}. {finding(verdict)}"
@@ -42,21 +46,27 @@ def percentile_shift(verdict: Verdict) -> Picture:
         return Picture(subject, title, finding(verdict), WIDTH, 80, (words,))
 
     tone = tone_of_verdict(verdict.verdict)
-    left, right, top, bottom = 52.0, WIDTH - 62.0, 30.0, _SHIFT_HEIGHT - 44.0
-    y = _shift_axis(verdict, points, bottom, top)
-    step = (right - left) / len(points)
-    xs = [left + step * (number + 0.5) for number in range(len(points))]
+    left, right, top, bottom = 64.0, WIDTH - 68.0, 30.0, _SHIFT_HEIGHT - 44.0
+    sides = (
+        [percentile_changes(points, side) for side in (runs.baseline, runs.candidate, runs.left_out)] if runs else []
+    )
+    y = _shift_axis(verdict, points, [value for side in sides for curve in side for value in curve], bottom, top)
+    step = (right - left) // len(points)  # whole pixels, which are short to write
+    right = left + step * len(points)
+    xs = [left + step // 2 + step * number for number in range(len(points))]
 
     places = [(x, y(point.estimate)) for x, point in zip(xs, points, strict=True)]
     shapes: list[Shape] = [*_legend(tone), *_zone_area(verdict, y, left, right)]
-    for tick, text in y.ticks(7, verdict.metric):
-        shapes.append(Stroke("grid", ((left, y(tick)), (right, y(tick)))))
-        shapes.append(Label("tick", (left - 6, y(tick) + 4), text, "end"))
+    ticks = y.ticks(7, verdict.metric)
+    shapes += [Stroke("grid", ((left, y(tick)), (right, y(tick)))) for tick, _ in ticks]
+    shapes += [Label("tick", (left - 6, y(tick) + 4), text, "end") for tick, text in ticks]
     shapes += _zone_edges(verdict, y, left, right)
     if y.low < 0 < y.high:
         shapes.append(Stroke("zero", ((left, y(0)), (right, y(0)))))
     shapes.append(Area("band", _ribbon(xs, y, [(point.band_low, point.band_high) for point in points]), tone))
     shapes.append(Area("interval", _ribbon(xs, y, [(point.low, point.high) for point in points]), tone))
+    for role, side in zip(("run-baseline", "run-candidate", "run-left-out"), sides, strict=False):
+        shapes += lines(role, side, xs, y, tone if role == "run-candidate" else None)
     shapes.append(Stroke("line", tuple(places), tone))
     for place, point in zip(places, points, strict=True):
         radius = 4.5 if point.p == verdict.deciding_percentile else 2.5
@@ -64,7 +74,8 @@ def percentile_shift(verdict: Verdict) -> Picture:
     shapes += _percentile_axis(points, xs, bottom)
     shapes += [
         Label("note", (left + 5, top + 13), "↑ slower"),
-        Label("note", (left + 5, bottom - 6), "↓ faster"),
+        *([Label("note", (left + 5, bottom - 6), "↓ faster")] if bottom - y(0) > 2 * _LINE_PX else []),
+        *_beyond(verdict, points, [value for side in sides for curve in side for value in curve], y, right),
         *_deciding_label(verdict, {point.p: place for point, place in zip(points, places, strict=True)}, left, right),
     ]
     return Picture(subject, title, _shift_words(verdict, points), WIDTH, _SHIFT_HEIGHT, tuple(shapes))
@@ -84,8 +95,10 @@ def interval_mark(verdict: Verdict, reach: float) -> Picture:
         shapes.append(Area("zone", box(x(zone_low), 0, x(zone_high), 12)))
     shapes.append(Stroke("zero", ((x(0), 0), (x(0), 12))))
     if low is not None and high is not None:
-        shapes.append(Stroke("line", ((x(low), 6), (x(high), 6)), tone))
-    if estimate is not None:
+        shapes += interval_line(x, low, high, 6, tone)
+    if estimate is not None and (way := x.beyond(estimate)):
+        shapes.append(arrow(answer_of(verdict), (x(estimate), 6), (way, 0), tone))
+    elif estimate is not None:
         shapes.append(Dot(answer_of(verdict), (x(estimate), 6), 3, tone))
     return Picture(f"{verdict.scenario}, {metric_label(verdict.metric)}", verdict.verdict, "", 96, 12, tuple(shapes))
 
@@ -100,11 +113,14 @@ def mark_reach(verdicts: Iterable[Verdict]) -> float:
     return min(6 * widest, max(2 * widest, 1.05 * max(ends)))
 
 
-def _shift_axis(verdict: Verdict, points: Sequence[PercentileChange], bottom: float, top: float) -> Axis:
-    """A scale that holds zone and intervals, and of the band as much as does not squeeze them."""
+def _shift_axis(
+    verdict: Verdict, points: Sequence[PercentileChange], of_runs: Sequence[float], bottom: float, top: float
+) -> Axis:
+    """A scale that holds zone and intervals, and of the band and single runs as much as does not squeeze them."""
     zone_low, zone_high = finite(verdict.zone_low) or -0.1, finite(verdict.zone_high) or 0.1
     ends = [value for point in points for value in (point.low, point.high, point.estimate) if math.isfinite(value)]
     bands = [value for point in points for value in (point.band_low, point.band_high) if math.isfinite(value)]
+    bands += [value for value in of_runs if math.isfinite(value)]
     low, high = min([1.45 * zone_low, *ends]), max([1.45 * zone_high, *ends])
     room = 0.6 * (high - low)
     low, high = max(low - room, min([low, *bands])), min(high + room, max([high, *bands]))
@@ -134,10 +150,13 @@ def _zone_edges(verdict: Verdict, y: Axis, left: float, right: float) -> list[Sh
     if low is None or high is None:
         return []
     shapes: list[Shape] = []
-    for limit in (low, high):
+    middle = (y(low) + y(high)) / 2 + 4
+    # Where the zone is thin beside the changes, its three labels keep a line of text apart.
+    heights = {high: min(y(high) + 4, middle - _LINE_PX), low: max(y(low) + 4, middle + _LINE_PX)}
+    for limit, height in heights.items():
         shapes.append(Stroke("edge", ((left, y(limit)), (right, y(limit)))))
-        shapes.append(Label("tick", (right + 5, y(limit) + 4), edge(verdict.metric, limit)))
-    shapes.append(Label("label", (right + 5, (y(low) + y(high)) / 2 + 4), "zone"))
+        shapes.append(Label("tick", (right + 5, height), edge(verdict.metric, limit)))
+    shapes.append(Label("label", (right + 5, middle), "zone"))
     return shapes
 
 
@@ -146,6 +165,24 @@ def _ribbon(xs: Sequence[float], y: Axis, bounds: Sequence[tuple[float, float]])
     lows = [y(low if not math.isnan(low) else -math.inf) for low, _ in bounds]
     highs = [y(high if not math.isnan(high) else math.inf) for _, high in bounds]
     return (*zip(xs, highs, strict=True), *reversed(list(zip(xs, lows, strict=True))))
+
+
+def _beyond(
+    verdict: Verdict, points: Sequence[PercentileChange], of_runs: Sequence[float], y: Axis, right: float
+) -> list[Shape]:
+    """How far a band or a run reaches that is too wide for the scale; what is drawn of it ends with the scale."""
+    bands = [value for point in points for value in (point.band_low, point.band_high)]
+    shapes: list[Shape] = []
+    lines_at = {1: 0, -1: 0}
+    for name, values in (("band", bands), ("a run", of_runs)):
+        known = [value for value in values if math.isfinite(value)] or [0.0]
+        for value in (max(known), min(known)):
+            if way := y.beyond(value):
+                height = y(value) + (13 if way > 0 else -6) + way * _LINE_PX * lines_at[way]
+                lines_at[way] += 1
+                text = f"{name} to {change(verdict.metric, value)} {'↑' if way > 0 else '↓'}"
+                shapes.append(Label("note", (right - 4, height), text, "end"))
+    return shapes
 
 
 def _percentile_axis(points: Sequence[PercentileChange], xs: Sequence[float], bottom: float) -> list[Shape]:

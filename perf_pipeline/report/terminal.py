@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderResult
 from rich.text import Text
 
-from perf_pipeline.gates.findings import Answer, Judgement, Verdict, VerdictName
+from perf_pipeline.gates.findings import Answer, ArmAgainstItself, Judgement, Verdict, VerdictName
 from perf_pipeline.report import overview
 from perf_pipeline.report.context import ReportContext
+from perf_pipeline.report.design import arm_sentence, design_sentence
 from perf_pipeline.report.wording import (
     GLYPHS,
     MEANINGS,
@@ -92,7 +93,11 @@ class _TerminalReport:
             f" {judgement.policy_version}.",
             style="dim",
         )
+        if design := design_sentence(judgement):
+            yield Text(design, style="dim")
         yield _control(judgement)
+        if judgement.aa_arm:
+            yield _arm(judgement.aa_arm)
         yield from bulleted("Not known", decision.not_known or ["Nothing that was asked is left open."])
         if judgement.notes:
             yield from bulleted("Notes", judgement.notes)
@@ -103,7 +108,9 @@ class _TerminalReport:
         for metric, reason in overview.absent_metrics(judgement).items():
             yield Text()
             yield Text(f"{metric_label(metric)} was not measured. {sentence(reason)}")
-        yield from bulleted(f"Gate 1, {overview.runs_sentence(judgement)}", _runs(judgement))
+        if together := overview.together(decision.known):
+            yield from bulleted("Over all scenarios", together)
+        yield from bulleted(f"Gate 1, {overview.runs_sentence(judgement.runs)}", _runs(judgement))
         if self.context.reproduce:
             yield Text()
             # One line however long, so that it can be copied; the console must not crop it.
@@ -115,12 +122,19 @@ class _TerminalReport:
 
 def _control(judgement: Judgement) -> Text:
     control = judgement.negative_control
-    style = {"moved": "bold red", "quiet": "green"}.get(control.status, "yellow")
     return Text.assemble(
         "Negative control: ",
-        (control.status, style),
+        (control.status, _control_style(control.status)),
         f", {metric_label(control.metric)}. {control_sentence(control)}",
     )
+
+
+def _arm(arm: ArmAgainstItself) -> Text:
+    return Text.assemble("A/A arm: ", (arm.status, _control_style(arm.status)), f". {arm_sentence(arm)}")
+
+
+def _control_style(status: str) -> str:
+    return {"moved": "bold red", "quiet": "green"}.get(status, "yellow")
 
 
 def _matrix(judgement: Judgement, width: int) -> Iterable[ConsoleRenderable]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, ERROR_RATES, NEGATIVE_CONTROL
-from perf_pipeline.gates.findings import NegativeControl, PercentileChange, Pooled, Verdict, VerdictName
+from perf_pipeline.gates.findings import Answer, NegativeControl, PercentileChange, Pooled, Verdict, VerdictName
 
 UNKNOWN = "–"
 """Stands where a number does not exist."""
@@ -24,6 +24,12 @@ GLYPHS: Mapping[VerdictName, str] = {
     "equivalent": "=",
     "inconclusive": "?",
     "not comparable": "×",
+}
+
+ANSWER_GLYPHS: Mapping[Answer, str] = {
+    "regression": GLYPHS["regression"],
+    "no regression": GLYPHS["equivalent"],
+    "not enough evidence": GLYPHS["inconclusive"],
 }
 
 MEANINGS: Mapping[VerdictName, str] = {
@@ -157,6 +163,14 @@ def interval_with_units(metric: str, low: float | None, high: float | None) -> s
     return (
         UNKNOWN if finite(low) is None or finite(high) is None else f"{change(metric, low)} to {change(metric, high)}"
     )
+
+
+def bracketed(metric: str, low: float | None, high: float | None) -> str:
+    """An interval beside a change that carries the unit: "[−0.9, +0.7]"."""
+    if finite(low) is None or finite(high) is None:
+        return UNKNOWN
+    decimals = _default_decimals(metric)
+    return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
 
 
 def quantity(value: float | None, unit: str) -> str:

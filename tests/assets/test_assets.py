@@ -82,6 +82,10 @@ def test_from_runs_to_a_verdict(
     with duckdb.connect(str(tmp_path / "warehouse.duckdb"), read_only=True) as database:
         matrix = database.sql("SELECT scenario, client_latency FROM verdict_matrix").fetchall()
         history = database.sql("SELECT DISTINCT comparison, answer FROM release_history").fetchall()
+    index = (tmp_path / "objects" / "reports" / "index.html").read_text()
+    assert f'href="{KEY}/report.html"' in index
+    assert 'href="../index.html"' in (report / "report.html").read_text()
+    assert "level over the hold" in (report / "report.html").read_text()
     assert matrix == [("browse", "regression")]
     assert history == [(KEY, "regression")]
 

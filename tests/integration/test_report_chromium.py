@@ -4,38 +4,26 @@ Chromium is driven through its DevTools protocol. Where it is not installed thes
 """
 
 import base64
-import json
 import os
-import shutil
-import signal
 import struct
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perf_pipeline.files import project_file
-from perf_pipeline.report import html
+from perf_pipeline.report import html, index_page
 from perf_pipeline.report.page import anchor
-from tests.report_judgements import CONTEXT, OUTCOMES, many_scenarios
+from tests.report_histories import chained, comparisons, shifts
+from tests.report_judgements import CONTEXT, OUTCOMES, curves_for, many_scenarios
 
-websocket = pytest.importorskip("websocket", reason="websocket-client is not installed: the page is not tested")
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--remote-debugging-port=0",
-]
+pytest.importorskip("websocket", reason="websocket-client is not installed: the page is not tested")
+from bench.chromium import PROGRAM, Browser, chromium
+
+AXE = project_file("tests").parent / "node_modules" / "axe-core" / "axe.min.js"
+GET_AXE = "npm install --no-save --no-package-lock axe-core@4.11.4"
 
 pytestmark = [
     pytest.mark.integration,
@@ -43,76 +31,10 @@ pytestmark = [
 ]
 
 
-class Browser:
-    """One page of a Chromium that was started for it."""
-
-    def __init__(self, address: str) -> None:
-        self._socket = websocket.create_connection(address, suppress_origin=True, timeout=90)
-        self._number = 0
-        self.events: list[dict[str, Any]] = []
-        for domain in ("Page", "Runtime", "Log"):
-            self.do(f"{domain}.enable")
-
-    def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv())
-            if message.get("id") == self._number:
-                assert "error" not in message, message
-                return message["result"]
-            self.events.append(message)
-
-    def value(self, expression: str) -> Any:
-        return self.do("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
-
-    def show(self, address: str, width: int, height: int, *, dark: bool = False) -> None:
-        self.events.clear()
-        self.do(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.do("Emulation.setEmulatedMedia", features=[scheme])
-        self.do("Page.navigate", url="about:blank")
-        self.do("Page.navigate", url=address)
-        while not self.value(f"document.readyState === 'complete' && location.href === {json.dumps(address)}"):
-            time.sleep(0.02)
-
-    def messages(self) -> list[dict[str, Any]]:
-        """What the page reported to the console, and every error."""
-        loud = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-        return [event for event in self.events if event.get("method") in loud]
-
-    def close(self) -> None:
-        self._socket.close()
-
-
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    assert PROGRAM
-    profile = tmp_path_factory.mktemp("chromium")
-    process = subprocess.Popen(
-        [PROGRAM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        found = profile / "DevToolsActivePort"
-        deadline = time.monotonic() + 120
-        while not (found.is_file() and len(found.read_text().split()) == 2):
-            assert process.poll() is None, "Chromium ended at once"
-            assert time.monotonic() < deadline, "Chromium did not open its DevTools port within 120 s"
-            time.sleep(0.05)
-        port = found.read_text().split()[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=60) as answer:
-            page = next(target for target in json.load(answer) if target["type"] == "page")
-        opened = Browser(page["webSocketDebuggerUrl"])
+    with chromium(tmp_path_factory.mktemp("chromium")) as opened:
         yield opened
-        opened.close()
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +43,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
     for name, build in {**OUTCOMES, "many_scenarios": many_scenarios}.items():
         path: Path = folder / f"{name}.html"
-        path.write_text(html.render(build(), CONTEXT), encoding="utf-8")
+        found_by_gates = build()
+        context = replace(CONTEXT, curves=curves_for(found_by_gates))
+        path.write_text(html.render(found_by_gates, context), encoding="utf-8")
         found[name] = path.as_uri()
-    return found
+    history = comparisons()
+    index = folder / "index.html"
+    text = index_page.render("Demo shop", history, chained(), shifts(), {item.comparison for item in history})
+    index.write_text(text, encoding="utf-8")
+    return found | {"index": index.as_uri()}
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -142,10 +70,59 @@ def test_the_first_screen_holds_the_decision_and_the_console_stays_silent(
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
-@pytest.mark.parametrize("name", [*OUTCOMES, "many_scenarios"])
+@pytest.mark.parametrize("name", [*OUTCOMES, "many_scenarios", "index"])
 def test_the_page_never_scrolls_sideways(browser: Browser, pages: dict[str, str], name: str, width: int) -> None:
     browser.show(pages[name], width, 844)
     assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason=f"axe-core is not installed: {GET_AXE}")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", [*OUTCOMES, "index"])
+def test_axe_finds_nothing(browser: Browser, pages: dict[str, str], name: str, width: int, dark: bool) -> None:
+    browser.show(pages[name], width, 900, dark=dark)
+    browser.value("for (const item of document.querySelectorAll('details')) item.open = true")
+    browser.value(AXE.read_text(encoding="utf-8"))
+    found = browser.do(
+        "Runtime.evaluate",
+        expression="axe.run().then(all => all.violations.map(one => [one.id, one.nodes[0].html, one.nodes.length]))",
+        awaitPromise=True,
+        returnByValue=True,
+    )
+    assert found["result"]["value"] == []
+
+
+def test_every_word_of_a_table_head_stays_whole(browser: Browser, pages: dict[str, str]) -> None:
+    browser.show(pages["regression"], 390, 844)
+    lines = browser.value(
+        "[...document.querySelectorAll('.percentiles thead th:first-child')].filter(head => head.offsetParent)"
+        ".map(head => { const range = document.createRange(); range.selectNodeContents(head);"
+        " return new Set([...range.getClientRects()].map(box => box.top)).size })"
+    )
+    assert lines
+    assert set(lines) == {1}
+
+
+def test_no_label_of_a_picture_is_cut_on_a_phone(browser: Browser, pages: dict[str, str]) -> None:
+    for name in ("regression", "not_enough_evidence", "index"):
+        browser.show(pages[name], 390, 844)
+        browser.value("for (const item of document.querySelectorAll('details')) item.open = true")
+        cut = browser.value(
+            "[...document.querySelectorAll('svg.chart[role=img] text')].filter(text => { const box ="
+            " text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();"
+            " return box.left < all.left - 1 || box.right > all.right + 1 }).map(text => text.textContent)"
+        )
+        assert cut == [], name
+
+
+def test_the_index_leads_to_a_report_and_its_first_screen_has_the_decision(
+    browser: Browser, pages: dict[str, str]
+) -> None:
+    browser.show(pages["index"], 1280, 800)
+    assert browser.value("document.querySelector('.headline').getBoundingClientRect().bottom") < 800
+    assert browser.value("document.querySelectorAll('.index a[href$=\"report.html\"]').length") == 12
+    assert browser.messages() == []
 
 
 def test_dark_and_light_are_different_pages_of_the_same_size(browser: Browser, pages: dict[str, str]) -> None:
@@ -202,7 +179,7 @@ def test_it_prints_on_few_pages(browser: Browser, pages: dict[str, str]) -> None
     browser.show(pages["regression"], 1280, 800)
     pdf = base64.b64decode(browser.do("Page.printToPDF", preferCSSPageSize=True)["data"])
     assert pdf.startswith(b"%PDF")
-    assert 2 <= pdf.count(b"/Type /Page\n") <= 9
+    assert 2 <= pdf.count(b"/Type /Page\n") <= 12
 
 
 def test_a_large_campaign_is_laid_out_in_two_seconds(browser: Browser, pages: dict[str, str]) -> None:
