@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 from perf_pipeline.gates.comparison import not_comparable
 from perf_pipeline.gates.decision import decide
-from perf_pipeline.gates.findings import Decision, NegativeControl, RunValidity, Verdict, VerdictName
+from perf_pipeline.gates.findings import Agreement, Decision, NegativeControl, RunValidity, Verdict, VerdictName
 from tests.simulated_runs import policy
 
 QUIET = NegativeControl("upstream_latency", "quiet", 0.0, -0.01, 0.01, "quiet: its median changed by 0.0 %")
@@ -96,3 +98,48 @@ def test_runs_are_counted_by_what_gate_1_did_to_them() -> None:
     assert decided(verdict("equivalent"), runs=runs).known[-1] == (
         "Of 4 runs 2 passed Gate 1, 1 lost a metric and 1 were set aside."
     )
+
+
+def disagreement(version: str, scenario: str = "b", metric: str = "client_latency") -> Agreement:
+    return Agreement(
+        version, scenario, metric, "disagree", "log Wasserstein distance", 0.5, 0.1, 5, 0.01, None, "apart"
+    )
+
+
+def answered(*verdicts: Verdict, agreement: tuple[Agreement, ...] = ()) -> Decision:
+    """With nine comparisons beside them that are equivalent."""
+    others = [verdict("equivalent", scenario=f"other-{number}") for number in range(9)]
+    return decide("1.0", "1.1", [*others, *verdicts], (), (), QUIET, policy(), agreement=agreement)
+
+
+def test_a_candidate_that_left_nothing_to_compare_is_outvoted_by_no_number_of_answers() -> None:
+    lost = replace(verdict("not comparable", scenario="b"), baseline_repeats=5, candidate_repeats=0)
+    found = answered(lost)
+    assert found.answer == "not enough evidence"
+    assert "1.1 has too few usable runs, and 1.0 enough, in b (client_latency)" in found.headline
+    assert found.not_known[0].endswith("; what is missing may be what changed.")
+    assert answered(replace(lost, baseline_repeats=0)).answer == "no regression", "both sides lost theirs: the lab"
+
+
+def test_a_candidate_whose_repeats_alone_disagree_is_no_candidate_without_regression() -> None:
+    apart = replace(verdict("not comparable", scenario="b"), baseline_repeats=5, candidate_repeats=5)
+    found = answered(apart, agreement=(disagreement("1.1"),))
+    assert found.answer == "not enough evidence"
+    assert "repeats of 1.1 disagree, and those of 1.0 do not, in b (client_latency)" in found.headline
+    both = (disagreement("1.1"), disagreement("1.0"))
+    assert answered(apart, agreement=both).answer == "no regression", "both sides disagree: the lab"
+    assert answered(apart, agreement=(disagreement("1.0"),)).answer == "no regression"
+
+
+def test_an_interval_wholly_beyond_the_zone_is_never_green() -> None:
+    found = answered(verdict("inconclusive", scenario="b", low=0.11, high=0.5))
+    assert found.answer == "not enough evidence"
+    assert "an interval lies wholly beyond the zone" in found.headline
+    assert answered(verdict("inconclusive", scenario="b", low=0.09, high=0.5)).answer == "no regression"
+
+
+def test_many_places_are_named_shortly() -> None:
+    lost = [
+        replace(verdict("not comparable", scenario=f"s{n}"), baseline_repeats=5, candidate_repeats=1) for n in range(5)
+    ]
+    assert "in s0 (client_latency), s1 (client_latency), s2 (client_latency) and 2 more" in answered(*lost).headline

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
 from perf_pipeline.gates.findings import (
+    Agreement,
     Answer,
     ArmAgainstItself,
     Decision,
@@ -30,38 +31,41 @@ def decide(
     control: NegativeControl,
     policy: Policy,
     aa_arm: ArmAgainstItself | None = None,
+    agreement: Sequence[Agreement] = (),
 ) -> Decision:
     """The decision: regression, no regression, or not enough evidence.
 
     A regression of any metric but the negative control decides. Without one, "no regression" needs a control and an A/A
-    arm that did not move, sides that lost runs to Gate 1 equally often, and enough comparisons that ended equivalent or
-    improved. What moved although it cannot have is said before anything else.
+    arm that did not move, sides that lost runs to Gate 1 equally often, no comparison that may hide a regression, and
+    enough comparisons that ended equivalent or improved. What moved although it cannot have is said before anything
+    else.
     """
     suspicions = list(_suspicions(control, aa_arm))
     asked_for = [verdict for verdict in verdicts if verdict.metric != NEGATIVE_CONTROL and not verdict.absent]
     regressed = [verdict for verdict in asked_for if verdict.verdict == "regression"]
     decided = [verdict for verdict in asked_for if verdict.verdict in ("equivalent", "improvement")]
     lopsided = _lopsided_loss(baseline, candidate, runs, policy)
+    hidden = list(_may_hide_a_regression(baseline, candidate, asked_for, agreement, policy))
     enough = bool(asked_for) and len(decided) >= policy.decision.min_decided_share * len(asked_for)
     answer: Answer
     if regressed:
         answer, headline = "regression", _regression(baseline, candidate, regressed, asked_for)
-    elif enough and not suspicions and lopsided is None:
+    elif enough and not suspicions and lopsided is None and not hidden:
         answer, headline = "no regression", _no_regression(baseline, candidate, asked_for)
     else:
         answer = "not enough evidence"
         headline = (
             f"Not enough evidence to compare {candidate} with {baseline}: {_shortfall(asked_for, decided, policy)}"
         )
-        if lopsided and not suspicions:
-            headline = f"{headline}; {lopsided}"
+        if not suspicions:
+            headline = "; ".join([headline, *([lopsided] if lopsided else []), *hidden])
     if suspicions:
         headline = f"{' '.join(suspicions)} Something other than the version changed. {headline}"
     return Decision(
         answer=answer,
         headline=f"{headline}.",
         known=tuple(_known(asked_for, runs, pooled, control, aa_arm)),
-        not_known=tuple(_not_known(verdicts, control, lopsided, aa_arm)),
+        not_known=tuple(_not_known(verdicts, control, [*([lopsided] if lopsided else []), *hidden], aa_arm)),
         exit_code=1 if answer == "regression" else 0,
     )
 
@@ -149,11 +153,11 @@ def _known(
 
 
 def _not_known(
-    verdicts: Sequence[Verdict], control: NegativeControl, lopsided: str | None, aa_arm: ArmAgainstItself | None
+    verdicts: Sequence[Verdict], control: NegativeControl, hiding: Sequence[str], aa_arm: ArmAgainstItself | None
 ) -> Iterator[str]:
     """What the evidence leaves open, and what it would take."""
-    if lopsided:
-        yield f"{lopsided[0].upper()}{lopsided[1:]}; what was lost may be what changed."
+    for place in hiding:
+        yield f"{place[0].upper()}{place[1:]}; what is missing may be what changed."
     for metric in METRICS:
         mine = [verdict for verdict in verdicts if verdict.metric == metric]
         if metric == NEGATIVE_CONTROL:
@@ -206,6 +210,38 @@ def _lopsided_loss(baseline: str, candidate: str, runs: Sequence[RunValidity], p
         f"Gate 1 took runs or metrics from {counts[1][0]} of {sum(counts[1])} runs of {candidate} "
         f"and from {counts[0][0]} of {sum(counts[0])} of {baseline}, too uneven for chance"
     )
+
+
+def _may_hide_a_regression(
+    baseline: str, candidate: str, asked_for: Sequence[Verdict], agreement: Sequence[Agreement], policy: Policy
+) -> Iterator[str]:
+    """Comparisons without an answer in which the candidate alone looks worse, each kind as part of a sentence.
+
+    A candidate that crashes in one scenario leaves nothing to compare there, one that is slow by fits and starts has
+    repeats that disagree, and a change that is too large for its noise ends inconclusive. None of these is an answer,
+    and none may be outvoted by the comparisons that have one.
+    """
+    fewest = policy.change.min_runs_per_side
+    disagree = {(one.version, one.scenario, one.metric) for one in agreement if one.status == "disagree"}
+    silent = [one for one in asked_for if one.verdict == "not comparable"]
+    lost = [one for one in silent if one.candidate_repeats < fewest <= one.baseline_repeats]
+    apart = [
+        one
+        for one in silent
+        if (candidate, one.scenario, one.metric) in disagree and (baseline, one.scenario, one.metric) not in disagree
+    ]
+    beyond = [
+        one
+        for one in asked_for
+        if one.verdict == "inconclusive" and None not in (one.low, one.zone_high) and one.low > one.zone_high  # type: ignore[operator]
+    ]
+    for some, words in (
+        (lost, f"{candidate} has too few usable runs, and {baseline} enough, in"),
+        (apart, f"repeats of {candidate} disagree, and those of {baseline} do not, in"),
+        (beyond, "an interval lies wholly beyond the zone, if not surely among so many comparisons, in"),
+    ):
+        if some:
+            yield f"{words} {wording.named(f'{one.scenario} ({one.metric})' for one in some)}"
 
 
 def _zones_beyond(verdict: Verdict) -> float:

@@ -58,7 +58,9 @@ def judge(
         again = _gates(both, baseline, name, policy, past)
         aa_arm = judge_arm(baseline, again.verdicts, again.validity, again.agreement, again.pooled, policy)
     control = judge_negative_control(main.comparisons, policy)
-    decision = decide(baseline, candidate, main.verdicts, main.validity, main.pooled, control, policy, aa_arm)
+    decision = decide(
+        baseline, candidate, main.verdicts, main.validity, main.pooled, control, policy, aa_arm, main.agreement
+    )
     return Judgement(
         baseline=baseline,
         candidate=candidate,
