@@ -110,6 +110,37 @@ def test_moderated_intervals_cover_the_truth_and_are_shorter(scenarios: int, lea
     assert np.mean(widths) < 0.95 * np.mean(own_widths)
 
 
+@pytest.mark.parametrize("runs", [2, 5, 8, 10])
+def test_equal_repeats_are_pooled_as_by_degrees_of_freedom(runs: int) -> None:
+    one, other = sides(np.random.default_rng(6), 0.02, runs)
+    found = spread_of((one, other), FLOOR)
+    assert found.df == pytest.approx(2 * (runs - 1), rel=1e-12)
+    assert found.variance == pytest.approx((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / 2, rel=1e-12)
+    assert spread_of((one,), FLOOR).df == pytest.approx(runs - 1, rel=1e-12)
+
+
+def test_a_spread_is_of_the_variance_that_it_will_moderate() -> None:
+    rng = np.random.default_rng(7)
+    both = (0.005 * rng.normal(size=(10, 1)), 0.02 * rng.normal(size=(3, 1)))
+    assert spread_of(both, FLOOR).variance == pytest.approx(difference(both, FLOOR).common_variance)
+    alike = [spread_of((rng.normal(size=(10, 1)), rng.normal(size=(3, 1))), FLOOR) for _ in range(4_000)]
+    variances = np.array([one.variance[0] for one in alike])
+    assert alike[0].df == pytest.approx(2 * variances.mean() ** 2 / variances.var(), rel=0.15)
+
+
+def test_moderated_intervals_cover_where_the_side_with_few_runs_is_the_noisier_one() -> None:
+    """10 + 4 runs, 0.5 and 2 %; pooled by degrees of freedom they miss in more than a tenth."""
+    rng, missed, campaigns, scenarios = np.random.default_rng(8), 0, 40, 50
+    for _ in range(campaigns):
+        both = [(0.005 * rng.normal(size=(10, 1)), 0.02 * rng.normal(size=(4, 1))) for _ in range(scenarios)]
+        prior = fit_prior([spread_of(one, FLOOR) for one in both])
+        for one in both:
+            low, high = moderate(difference(one, FLOOR), prior, GUARD, 0.025).limits(0.025)
+            missed += not low[0] <= 0 <= high[0]
+    share = missed / (campaigns * scenarios)
+    assert share - 1.96 * np.sqrt(share / (campaigns * scenarios)) <= 0.05
+
+
 def latency_of(judgement: Judgement, scenario: str = "s00") -> tuple[float, float | None]:
     (verdict,) = [one for one in judgement.verdicts if (one.scenario, one.metric) == (scenario, "client_latency")]
     assert verdict.df is not None

@@ -37,10 +37,15 @@ class Prior:
 
 
 def spread_of(samples: Sequence[FloatArray], noise_floor: FloatArray) -> Spread:
-    """The spread of the runs of a scenario: (n, P) logs of each side, or of differences of pairs; n >= 2 each."""
-    df = sum(len(sample) - 1 for sample in samples)
-    variance = sum(sample.var(axis=0, ddof=1) * (len(sample) - 1) for sample in samples) / df
-    return Spread(np.maximum(variance, noise_floor**2 * (2 if len(samples) == 1 else 1)), df)
+    """The spread of the runs of a scenario: (n, P) logs of each side, or of differences of pairs; n >= 2 each.
+
+    Sides weigh by 1 / n, as in the standard error of their difference: where the side with fewer runs is the noisier
+    one, a variance pooled by degrees of freedom hardly sees it, and a prior made of such would be several times smaller
+    than the `common_variance` that it moderates. With equal n both ways of pooling are the same.
+    """
+    sizes = [len(sample) for sample in samples]
+    variance = sum(sample.var(axis=0, ddof=1) / len(sample) for sample in samples) / sum(1 / size for size in sizes)
+    return Spread(np.maximum(variance, noise_floor**2 * (2 if len(samples) == 1 else 1)), _pooled_df(sizes))
 
 
 def fit_prior(spreads: Sequence[Spread]) -> Prior:
@@ -78,14 +83,18 @@ def moderate(difference: Difference, prior: Prior, guard_quantile: float, tail: 
         prior_df=np.full_like(own, prior.df),
         most_df=prior.most_df,
     )
-    df = sum(size - 1 for size in difference.sizes)
-    noisier = own > prior.variance * fdtri(df, prior.df, guard_quantile)
+    noisier = own > prior.variance * fdtri(_pooled_df(difference.sizes), prior.df, guard_quantile)
     alone = noisier & (difference.reach(tail) > moderated.reach(tail))
     return replace(
         moderated,
         variances=tuple(variance * np.where(alone, 1.0, factor) for variance in difference.variances),
         prior_df=np.where(alone, 0.0, prior.df),
     )
+
+
+def _pooled_df(sizes: Sequence[int]) -> float:
+    """The degrees of freedom of variances that are pooled by 1 / n, where they are alike (Satterthwaite 1946)."""
+    return sum(1 / size for size in sizes) ** 2 / sum(1 / (size**2 * (size - 1)) for size in sizes)
 
 
 def _trigamma_inverse(value: float) -> float:
