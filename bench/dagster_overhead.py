@@ -24,8 +24,9 @@ import yaml
 from perf_pipeline.capture.landing import land_file
 from perf_pipeline.capture.origin import hours_to_capture
 from perf_pipeline.capture.requests import build_requests
-from perf_pipeline.capture.token_source import token_source
-from perf_pipeline.capture.tokens import SignedTokens, ensure_signing_key, load_signing_key, public_key_pem
+from perf_pipeline.capture.token_keys import ensure_signing_key, load_signing_key, public_key_pem
+from perf_pipeline.capture.token_source import TokenSource
+from perf_pipeline.capture.tokens import SignedTokens
 from perf_pipeline.files import project_file
 from perf_pipeline.history.releases import chain_table, chains_to, shifts
 from perf_pipeline.judge import judge_stored, load_policy, settled_at
@@ -58,7 +59,7 @@ def compare_without_dagster(plan_path: Path) -> None:
         land_file(store, plan.folder / str(plan.capture.log), plan.capture.topic, hour)
         build_requests(store, plan, hour, issuer)
     workload = freeze_workload(store, plan)
-    tokens = token_source(store, plan.workload.hours, issuer)
+    tokens = TokenSource(store, plan, issuer)
     run_campaign(
         store,
         plan,

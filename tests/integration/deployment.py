@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import requests
 
-from perf_pipeline.capture.tokens import generate_signing_key
+from perf_pipeline.capture.token_keys import generate_signing_key
 from perf_pipeline.files import project_file
 from tests.integration.demo_lab import demo_store, gone, short_demo_plan
 
