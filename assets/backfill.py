@@ -55,6 +55,11 @@ def comparisons_between(known: Sequence[str], first: str | None, last: str | Non
     return list(known[begin:end])
 
 
+def in_order_of_making(stored: Sequence[str], made: Sequence[str]) -> list[str]:
+    """The stored comparisons in the order in which Dagster learned of them; those it does not know come last."""
+    return [*(key for key in made if key in stored), *(key for key in stored if key not in made)]
+
+
 def backfill(comparisons: Sequence[str], judge_only: bool, say: Callable[[str], None]) -> list[Outcome]:
     """Materialise each comparison; one that fails is said and the next one starts.
 
@@ -106,10 +111,9 @@ def _chosen(arguments: argparse.Namespace, store: StoreResource) -> list[str]:
         for key in arguments.comparisons:
             split_comparison_key(key)
         return list(dict.fromkeys(arguments.comparisons))
+    known = list(dg.DagsterInstance.get().get_dynamic_partitions(COMPARISON_PARTITIONS))
     if arguments.judge_only:
-        known = stored_comparisons(store.open())
-    else:
-        known = list(dg.DagsterInstance.get().get_dynamic_partitions(COMPARISON_PARTITIONS))
+        known = in_order_of_making(stored_comparisons(store.open()), known)
     chosen = comparisons_between(known, arguments.first, arguments.last)
     if not chosen:
         raise InputError(Problem("backfill", "there is no comparison yet", "name some: <baseline>__<candidate> ..."))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.backfill import comparisons_between
+from assets.backfill import comparisons_between, in_order_of_making
 from perf_pipeline.errors import InputError
 from tests.recorded_runs import write_run
 from tests.test_plan import MINIMAL
@@ -28,6 +28,12 @@ def test_ends_that_are_not_there_are_named_both() -> None:
     with pytest.raises(InputError) as raised:
         comparisons_between(KEYS, "0.1__0.2", "0.2__0.3")
     assert [problem.where for problem in raised.value.problems] == ["--from", "--to"]
+
+
+def test_stored_comparisons_stand_in_the_order_of_their_making() -> None:
+    made = ["1.9.0__1.10.0", "1.10.0__1.11.0", "1.11.0__1.12.0"]
+    stored = sorted(["1.10.0__1.11.0", "1.9.0__1.10.0", "0.1__0.2"])
+    assert in_order_of_making(stored, made) == ["1.9.0__1.10.0", "1.10.0__1.11.0", "0.1__0.2"]
 
 
 def measured(home: Path, key: str, slower: float) -> None:

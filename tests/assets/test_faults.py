@@ -1,5 +1,6 @@
 """What assets do when the warehouse is locked, a stored table is damaged or the store is away: say it, lose nothing."""
 
+import datetime as dt
 import functools
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from assets import resources as resources_module
 from assets.definitions import build_defs
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
+from assets.schedules import nightly
+from assets.sensors import deploys
 from perf_pipeline.errors import InputError
 from perf_pipeline.warehouse import Warehouse
 from tests.recorded_runs import write_run
@@ -105,3 +108,23 @@ def test_a_store_that_is_away_is_said_and_is_there_again_afterwards(measured: Me
     away.rename(measured.objects)
     measured.execute("judge_measured")
     assert measured.answers() == [("browse", "regression")]
+
+
+def test_schedule_and_sensor_wait_for_a_store_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(MINIMAL)
+    (tmp_path / "objects").touch()
+    resources = {
+        "plan": PlanResource(path=str(tmp_path / "plan.yaml")),
+        "store": StoreResource(location=str(tmp_path / "objects")),
+    }
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        with dg.build_schedule_context(
+            instance=instance, scheduled_execution_time=dt.datetime.now(dt.UTC), resources=resources
+        ) as night:
+            answer = nightly(night)
+        assert isinstance(answer, dg.SkipReason) and "cannot be used" in str(answer.skip_message)
+        with (
+            dg.build_sensor_context(instance=instance, cursor=None, resources=resources) as tick,
+            pytest.raises(InputError, match="cannot be used"),  # a failed tick: the next one begins where it began
+        ):
+            deploys(tick)
