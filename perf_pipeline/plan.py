@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -25,6 +25,9 @@ Hour = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}-\d{2}:00$")]
 
 LOAD_MARGIN_S = 60.0
 """Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""
+
+_HOW_TOKENS_ARE_MADE = {"ttl_s", "skew_s", "minted", "expired", "exchange"}
+"""What may change while a comparison goes on: a run sends a valid token whichever way it was made."""
 
 COMPARISON_SEPARATOR = "__"
 PLACEHOLDERS = ("python", "plan_dir", "version", "port", "upstream_url", "token_public_key")
@@ -310,7 +313,8 @@ class Plan(_Section):
     @property
     def hash(self) -> str:
         """Content hash of everything in the plan that a run depends on (16 hex digits)."""
-        text = json.dumps(self.model_dump(mode="json", exclude={"policy", "baseline", "candidate"}), sort_keys=True)
+        not_measured: dict[str, Any] = {"policy": True, "baseline": True, "candidate": True, "tokens": _HOW_TOKENS_ARE_MADE}
+        text = json.dumps(self.model_dump(mode="json", exclude=not_measured), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def scenario(self, name: str) -> ScenarioSection:
