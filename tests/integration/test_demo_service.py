@@ -40,7 +40,7 @@ def token(key: Ed25519PrivateKey = KEY, **changes: Any) -> str:
         "sub": USER,
         "scope": "read",
         "load_test": True,
-        "exp": time.time() + 60,
+        "exp": time.time() + 3600,  # made at collection, used after every test before it
     }
     return jwt.encode({name: value for name, value in (claims | changes).items() if value is not None}, key, "EdDSA")
 
