@@ -41,10 +41,12 @@ _NOT_OF_A_RUN: dict = {
     "workload": True,
     "retention": True,
     "schedule": {"repeats": True},
+    "tokens": {"ttl_s": True, "skew_s": True, "minted": True, "expired": True, "exchange": True},
     "environment": {"service": {"ready_timeout_s": True}, "upstream": {"ready_timeout_s": True}},
 }
 """Fields of a plan on which no run depends: runs stay what they were when one of these changes. What is captured and
-kept of it has the hash of the workload, and more repeats are more runs like those that are there."""
+kept of it has the hash of the workload, more repeats are more runs like those that are there, and a run sends a valid
+token whichever way it was made."""
 
 LOAD_MARGIN_S = 60.0
 """Seconds that k6 may take beyond its scenarios, for its start and its end, before it counts as hung."""

@@ -284,3 +284,12 @@ def test_tokens_that_cannot_outlive_a_run_are_found_in_the_plan(tmp_path: Path) 
     (problem,) = problems(tmp_path, changed(tokens=tokens | {"ttl_s": 102}))
     assert "tokens.ttl_s: is 102 s, but a run takes up to 72.5 s" in problem
     assert load_plan(write(tmp_path, changed(tokens=tokens | {"ttl_s": 103}))).load.longest_s == 72.5
+
+
+def test_a_comparison_that_was_refused_for_its_tokens_goes_on_when_the_plan_lets_it(tmp_path: Path) -> None:
+    """Else the remedy would throw away what was measured."""
+    tokens = {"issuer": "i", "audience": "a"}
+    refusing = load_plan(write(tmp_path, changed(tokens=tokens | {"expired": "refuse"})))
+    renewing = load_plan(write(tmp_path, changed(tokens=tokens | {"expired": "renew", "ttl_s": 7200})))
+    other = load_plan(write(tmp_path, changed(tokens=tokens | {"audience": "another"})))
+    assert refusing.hash == renewing.hash != other.hash
