@@ -4,6 +4,7 @@ What belongs here: asking Dagster to run what `perf_pipeline.deploys` says, and 
 """
 
 import dagster as dg
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import compare_versions
@@ -40,7 +41,7 @@ def deploys(
         found,
         seen,
         running=versions.release,
-        compared=context.instance.get_dynamic_partitions(COMPARISON_PARTITIONS),
+        compared=_compared(context.instance),
         limit=COMPARISONS_PER_TICK,
     )
     said = [*asked.ignored, *map(str, problems)]
@@ -52,6 +53,12 @@ def deploys(
         dynamic_partitions_requests=[COMPARISONS.build_add_request(list(asked.comparisons))],
         cursor=forget(asked.seen, names).to_text(),
     )
+
+
+def _compared(instance: dg.DagsterInstance) -> list[str]:
+    """The comparisons that a run was asked for. A partition alone is none: previewing the schedule adds one."""
+    asked = dict(instance.get_run_tags(tag_keys=[PARTITION_NAME_TAG])).get(PARTITION_NAME_TAG, set())
+    return [key for key in instance.get_dynamic_partitions(COMPARISON_PARTITIONS) if key in asked]
 
 
 SENSORS = [deploys]

@@ -110,6 +110,8 @@ def tick(
     for request in result.dynamic_partitions_requests or ():
         assert isinstance(request, dg.AddDynamicPartitionsRequest)
         instance.add_dynamic_partitions(COMPARISON_PARTITIONS, list(request.partition_keys))
+    for key in keys(result):
+        instance.add_run(dg.DagsterRun("compare_versions", tags={"dagster/partition": key}))
     return result
 
 
@@ -129,6 +131,13 @@ def test_a_new_build_of_the_version_source_is_compared_once(
     assert keys(tick(instance, resources, None)) == [], "a sensor that lost its cursor asks for nothing twice"
     store.put("builds.json", json.dumps({"release": "1.0.0", "builds": ["1.1.0", "1.2.0"]}).encode())
     assert keys(tick(instance, resources, second.cursor)) == ["1.0.0__1.2.0"]
+
+
+def test_previewing_a_tick_of_the_schedule_takes_no_build_from_the_sensor(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    night(instance, resources)  # adds the partition, and nobody launches the run
+    assert keys(tick(instance, resources, None)) == ["1.0.0__1.1.0"]
 
 
 def test_deploys_are_compared_with_what_ran_and_rollbacks_are_not(
