@@ -5,7 +5,16 @@ import re
 import pytest
 
 from perf_pipeline.files import project_file
-from perf_pipeline.gates import autoregression, error_rates, evidence, intervals, rate_change, repeat_agreement, steps
+from perf_pipeline.gates import (
+    autoregression,
+    error_rates,
+    evidence,
+    intervals,
+    moderation,
+    rate_change,
+    repeat_agreement,
+    steps,
+)
 from perf_pipeline.gates.looks import tail_at
 from perf_pipeline.metrics import series
 from tests.simulated_runs import policy
@@ -18,6 +27,7 @@ CODE = {
     "evidence.PERCENTILES": len(evidence.PERCENTILES),
     "evidence.SHAPE_POINTS": evidence.SHAPE_POINTS,
     "intervals.ROTATIONS": intervals.ROTATIONS,
+    "moderation.LEVEL_FROM": moderation.LEVEL_FROM,
     "rate_change.NONE_SEEN": rate_change.NONE_SEEN,
     "repeat_agreement.HALVES_TO_WHOLES": repeat_agreement.HALVES_TO_WHOLES,
     "steps.PENALTY": steps.PENALTY,

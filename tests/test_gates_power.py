@@ -126,6 +126,9 @@ def test_earlier_campaigns_are_one_spread_for_each_scenario_over_the_runs_that_g
     failed = [replace(runs[0], failure="died"), *runs[1:]]
     spreads = earlier_spreads([runs, failed], policy())
     assert [spread.df for spread in spreads["client_latency"]] == pytest.approx([8, 8, 6.568, 8], abs=1e-3)
+    assert [spread.earlier for spread in spreads["client_latency"]] == [1, 1, 2, 2]
     assert "http_error_rate" not in spreads
     assert earlier_spreads([runs, []], ALONE) == {}
-    assert [spread.df for spread in earlier_spreads([in_pairs(runs)], policy())["service_memory"]] == [4, 4]
+    assert [spread.df for spread in earlier_spreads([in_pairs(runs)], policy())["service_memory"]] == pytest.approx(
+        [4, 4]
+    )

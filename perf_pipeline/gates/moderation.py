@@ -22,6 +22,12 @@ class Spread:
     variance: FloatArray
     """(P,) of one run, in logs squared, positive."""
     df: float
+    earlier: int = 0
+    """Which earlier campaign it is of, from 1; 0 for the one that is judged."""
+
+
+LEVEL_FROM = 8
+"""As many scenarios of the campaign that is judged tell by themselves how large its noise is."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Prior:
     df: float
     """What that is worth in degrees of freedom, in one scenario: the more alike the scenarios are, the more."""
     most_df: float
-    """As many as the runs of all scenarios have together."""
+    """As many as the runs of all scenarios that it rests on have together."""
 
 
 def spread_of(samples: Sequence[FloatArray], noise_floor: FloatArray) -> Spread:
@@ -54,13 +60,25 @@ def fit_prior(spreads: Sequence[Spread]) -> Prior:
     If a scenario's variance has degrees of freedom d and is drawn from s0^2 d0 / chi-square(d0), the logs of the
     estimated variances have a mean that knows s0 and a variance of trigamma(d / 2) + trigamma(d0 / 2). What the spread
     of the logs exceeds trigamma(d / 2) by is averaged over the P statistics, so that a metric has one d0.
+
+    From `LEVEL_FROM` scenarios of the campaign that is judged on, s0 rests on them alone: a lab that was quieter in an
+    earlier campaign must not shorten the intervals of this one. What earlier ones then lend is d0, how much scenarios
+    differ from each other within a campaign. With fewer, all are taken as if they were of one campaign.
     """
+    campaigns = np.array([spread.earlier for spread in spreads])
+    if (campaigns == 0).sum() < LEVEL_FROM:
+        campaigns = np.zeros_like(campaigns)
     logs = np.log([spread.variance for spread in spreads])
     halves = np.array([[spread.df / 2] for spread in spreads])
     centred = logs - digamma(halves) + np.log(halves)
-    differing = float((centred.var(axis=0, ddof=1) - polygamma(1, halves).mean()).mean())
-    most = float(2 * halves.sum())
-    mean = centred.mean(axis=0)
+    of_campaign = [campaigns == one for one in np.unique(campaigns)]
+    # What its own mean takes out of the scatter of a campaign, chance takes out too.
+    squares = sum(((centred[own] - centred[own].mean(axis=0)) ** 2).sum(axis=0) for own in of_campaign)
+    chance = sum(float(polygamma(1, halves[own]).mean()) * (own.sum() - 1) for own in of_campaign)
+    differing = float((squares - chance).mean()) / (len(spreads) - len(of_campaign))
+    now = campaigns == 0
+    most = float(2 * halves[now].sum())
+    mean = centred[now].mean(axis=0)
     if differing <= 0:
         return Prior(np.exp(mean), most, most)
     df = 2 * _trigamma_inverse(differing)

@@ -5,6 +5,7 @@ it is in `moderation`, what a plan can expect from it in `power`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from perf_pipeline.gates.samples import usable_samples
 def earlier_spreads(earlier: Sequence[Sequence[RunEvidence]], policy: Policy) -> dict[str, list[Spread]]:
     """By metric, how much the runs that Gate 1 lets through varied in each scenario of each earlier campaign."""
     spreads: dict[str, list[Spread]] = {}
-    for runs in earlier if policy.change.moderation.enabled else ():
+    for number, runs in enumerate(earlier if policy.change.moderation.enabled else (), start=1):
         for _, metric, samples, floor in _samples(runs, policy):
-            spreads.setdefault(metric, []).append(spread_of(samples, floor))
+            spreads.setdefault(metric, []).append(replace(spread_of(samples, floor), earlier=number))
     return spreads
 
 
