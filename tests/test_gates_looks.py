@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 from scipy.stats import multivariate_normal, norm
 
 from perf_pipeline.gates.evidence import Design, RunEvidence
-from perf_pipeline.gates.looks import look_at, settled, tail_at
+from perf_pipeline.gates.looks import Look, look_at, notes_on_looks, settled, tail_at
 from perf_pipeline.gates.policy import Spending
 from perf_pipeline.gates.verdict import judge
 from tests.simulated_runs import campaign, policy
@@ -89,12 +89,38 @@ def test_a_look_that_nobody_planned_is_on_record() -> None:
     assert "No look was planned at the repeats of browse; it spends what they allow." in judgement.notes
 
 
-def test_looks_count_only_where_every_run_was_planned_for_them() -> None:
+def test_a_run_that_forgets_its_plan_lends_its_scenario_nothing() -> None:
     runs = campaign(scenarios=["browse"])
-    assert look_at(runs, "pocock", 0.025).number is None
-    assert look_at([*planned(runs[:3]), *runs[3:]], "pocock", 0.025).tail == 0.025
-    assert look_at(planned(runs, (5,)), "pocock", 0.025).number is None
-    assert look_at(planned(runs), "pocock", 0.025).number == 1
+    first = tail_at(5, LOOKS, "pocock", 0.025)
+    assert look_at(planned(runs), "pocock", 0.025) == Look(1, first)
+    assert look_at([replace(runs[0], design=None), *planned(runs[1:])], "pocock", 0.025) == Look(None, first)
+    second = tail_at(5, (4, 5), "pocock", 0.025)
+    assert second < first
+    assert look_at([*planned(runs[:1], (4, 5)), *planned(runs[1:])], "pocock", 0.025) == Look(None, second)
+    assert look_at([*planned(runs[:1], (2, 12)), *planned(runs[1:], (5,))], "pocock", 0.025).tail < 0.025
+    for alike in (runs, planned(runs, (5,)), [*planned(runs[:3], (5,)), *runs[3:]]):
+        assert look_at(alike, "pocock", 0.025) == Look(None, 0.025)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(10)), st.integers(1, 9))
+def test_the_tail_of_different_looks_is_the_smallest_of_them_in_any_order(order: list[int], without: int) -> None:
+    runs = campaign(scenarios=["browse"])
+    mixed = [*runs[:without], *planned(runs[without:])]
+    assert look_at([mixed[at] for at in order], "pocock", 0.025) == Look(None, tail_at(5, LOOKS, "pocock", 0.025))
+
+
+def test_looks_that_are_not_those_of_one_plan_are_noted() -> None:
+    runs = campaign(scenarios=["browse"], repeats=6)
+    assert list(notes_on_looks({"browse": planned(runs, (3, 6))})) == []
+    assert list(notes_on_looks({"browse": runs})) == []
+    assert list(notes_on_looks({"browse": planned(runs, (5, 8))})) == [
+        "No look was planned at the repeats of browse; it spends what they allow."
+    ]
+    (beyond,) = notes_on_looks({"browse": planned(runs, (3, 5)), "search": planned(runs, (3, 6))})
+    assert beyond.startswith("The repeats of browse lie beyond the last look that was planned, where nothing is left")
+    (mixed,) = notes_on_looks({"browse": [*planned(runs[:3], (3, 6)), *runs[3:]]})
+    assert mixed == "Runs of browse name different looks: the smallest tail of those named counts."
 
 
 def test_a_look_widens_every_interval() -> None:

@@ -5,13 +5,14 @@ Looking twice at 5 % each would raise a false alarm in 8 % of cases.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from perf_pipeline.gates import wording
 from perf_pipeline.gates.evidence import NEGATIVE_CONTROL, Design, FloatArray, RunEvidence
 from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.gates.policy import Spending
@@ -26,7 +27,7 @@ class Look:
     """One look at the runs of a scenario."""
 
     number: int | None
-    """From 1; None when only one look, at the end, was planned."""
+    """From 1; None when only one look, at the end, was planned, or when runs name different ones."""
     tail: float
     """The tail probability of its intervals."""
 
@@ -34,17 +35,48 @@ class Look:
 def look_at(runs: Iterable[RunEvidence], spending: Spending, tail: float) -> Look:
     """Which look the runs of a scenario are at, and the tail that is left to it of `tail`, that of a single look.
 
-    The looks count only where every run names the same ones. The repeats of a scenario are those that were tried: runs
-    that Gate 1 set aside have spent their look like any other.
+    Where runs name different looks, or some name none, the smallest tail of any design that is named counts: forgetting
+    a plan must not lend its scenario more than the plan left it. The repeats of a scenario are those that were tried:
+    runs that Gate 1 set aside have spent their look like any other.
     """
     runs = list(runs)
-    designs = {run.design or Design() for run in runs}
-    looks = designs.pop().looks if len(designs) == 1 else ()
-    if len(looks) < 2:
-        return Look(None, tail)
     repeats = max(run.repeat for run in runs)
-    reached = sum(look < repeats for look in looks) + 1
-    return Look(min(reached, len(looks)), tail_at(repeats, looks, spending, tail))
+    named = designs_of(runs)
+    number = _reached(repeats, next(iter(named))) if len(named) == 1 else None
+    return Look(number, min(tail_at(repeats, looks, spending, tail) if len(looks) > 1 else tail for looks in named))
+
+
+def designs_of(runs: Iterable[RunEvidence]) -> set[tuple[int, ...]]:
+    """The different looks that runs name, each rising, in repeats; () for those that name none."""
+    return {(run.design or Design()).looks for run in runs}
+
+
+def notes_on_looks(by_scenario: Mapping[str, Sequence[RunEvidence]]) -> Iterator[str]:
+    """What a reader has to know where the runs of a scenario, given by its name, are not at a look of one plan."""
+    mixed, between, beyond = [], [], []
+    for name, runs in by_scenario.items():
+        designs, repeats = designs_of(runs), max(run.repeat for run in runs)
+        if len(designs) > 1:
+            mixed.append(name)
+        planned = {look for looks in designs if len(looks) > 1 for look in looks}
+        if planned and repeats > max(planned):
+            beyond.append(name)
+        elif planned and repeats not in planned:
+            between.append(name)
+    if mixed:
+        yield f"Runs of {wording.named(mixed)} name different looks: the smallest tail of those named counts."
+    if between:
+        yield f"No look was planned at the repeats of {wording.named(between)}; it spends what they allow."
+    if beyond:
+        yield (
+            f"The repeats of {wording.named(beyond)} lie beyond the last look that was planned, where nothing is left "
+            "to spend: intervals have the tail of the last look, and err more often than promised."
+        )
+
+
+def _reached(repeats: int, looks: Sequence[int]) -> int | None:
+    """The number of the look that so many repeats are at, from 1; None where only one look, at the end, was planned."""
+    return min(sum(look < repeats for look in looks) + 1, len(looks)) if len(looks) > 1 else None
 
 
 def tail_at(repeats: int, looks: Sequence[int], spending: Spending, tail: float) -> float:
