@@ -4,6 +4,8 @@ What belongs here: when to start them, and when not. They are stopped until some
 `dagster schedule start`. Where versions come from is in `perf_pipeline.version_source`.
 """
 
+from datetime import UTC, timedelta
+
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
@@ -54,11 +56,12 @@ def nightly(
     return dg.RunRequest(run_key=f"{key} {night}", partition_key=key, tags={"perf_pipeline/night": night})
 
 
-capture_hourly = dg.build_schedule_from_partitioned_job(
-    capture_traffic,
-    name="capture_hourly",
-    minute_of_hour=CAPTURE_MINUTE,
-    description="Captures each hour once it is over and its late lines have come.",
-)
+@dg.schedule(job=capture_traffic, cron_schedule=f"{CAPTURE_MINUTE} * * * *", execution_timezone="UTC")
+def capture_hourly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """Capture the hour that is over, once its late lines have come."""
+    over = context.scheduled_execution_time.astimezone(UTC) - timedelta(hours=1)
+    key = f"{over:%Y-%m-%d-%H}:00"
+    return dg.RunRequest(run_key=key, partition_key=key)
+
 
 SCHEDULES = [nightly, capture_hourly]

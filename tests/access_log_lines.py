@@ -48,7 +48,7 @@ def plan(**capture: object) -> Plan:
             "capture": capture_section(**capture).model_dump(),
             "tokens": {"issuer": "test", "audience": "shop", "ttl_s": 600},
             "workload": {"hours": [HOUR]},
-            "environment": {"service": {"command": ["true"]}},
+            "environment": {"service": {"command": ["true", "{port}"]}},
             "scenarios": [{"name": "all", "rate_per_s": 1}],
             "load": {"warmup_s": 1, "hold_s": 10}, "schedule": {}, "metrics": {},
         }

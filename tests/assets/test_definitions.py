@@ -33,7 +33,7 @@ def test_assets_jobs_and_checks_are_those_that_the_docs_name() -> None:
         "judge_measured",
         "judge_again",
     }
-    assert {schedule.name for schedule in defs.schedules or ()} == {"nightly"}
+    assert {schedule.name for schedule in defs.schedules or ()} == {"nightly", "capture_hourly"}
     assert {sensor.name for sensor in defs.sensors or ()} == {"deploys", "tell_verdict", "tell_failure"}
     assert {key.name for key in graph.asset_check_keys} == {
         "nothing_expired",
