@@ -120,7 +120,7 @@ class Merged:
 
         No request of a window arrived before one of an earlier window.
         """
-        arrivals = [run["arrival_ms"].to_numpy() for run in self._runs]
+        arrivals = [_arrivals(run) for run in self._runs]
         cuts = self._cuts(arrivals)
         starts = [0] * len(arrivals)
         for cut in [*cuts.tolist(), None]:
@@ -146,6 +146,12 @@ class Merged:
         samples = np.sort(np.concatenate([arrival[::step] for arrival in arrivals]))
         every = max(1, self._window_rows // step)
         return np.unique(samples[every::every])
+
+
+def _arrivals(run: pa.Table) -> NDArray[np.int64]:
+    """The arrivals of a run: a view into its file, where a column's own `to_numpy` would be a copy in memory."""
+    column = run["arrival_ms"]
+    return column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
 
 
 def _only_used_texts(rows: pa.Table) -> pa.Table:
