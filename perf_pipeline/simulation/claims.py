@@ -7,11 +7,14 @@ out; where it does not hold, the page says so.
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.simulation import designs, experiments
 from perf_pipeline.simulation.peers import PEERS
 from perf_pipeline.simulation.rates import Counts, Rate
+
+Answer: TypeAlias = Literal["yes", "not shown", "no"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,16 @@ class Claim:
             and (self.at_most == 1 or rate.value <= self.at_most + errors * rate.error)
             for rate in found
         )
+
+    def answer(self, found: Sequence[Rate]) -> Answer:
+        """Whether the rates show that the claim holds: kept by as much as their Monte-Carlo errors, or missed.
+
+        A bound that is kept by less than that is not shown: no event in 20 campaigns does not say that there is less
+        than one in 100, for which it takes 300.
+        """
+        if not self.holds(found):
+            return "no"
+        return "yes" if self.holds(found, errors=-1.0) else "not shown"
 
 
 def _experiment(ask: Callable[..., Counts], campaigns: int, **settings: float | str) -> Experiment:
