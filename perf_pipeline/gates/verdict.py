@@ -16,6 +16,7 @@ from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.environment import EnvironmentFindings, compare_environments
 from perf_pipeline.gates.evidence import METRICS, Design, Missing, RunEvidence
 from perf_pipeline.gates.findings import Agreement, Judgement, Pooled, RunValidity, Verdict
+from perf_pipeline.gates.looks import notes_on_looks
 from perf_pipeline.gates.moderation import Spread
 from perf_pipeline.gates.past import earlier_spreads
 from perf_pipeline.gates.policy import Policy
@@ -176,12 +177,11 @@ def _same_build(runs: Sequence[RunEvidence]) -> Iterator[str]:
 def _notes_on_gate_3(gated: _Gated) -> Iterator[str]:
     """What comparisons took over from the campaign: its looks, and what scenarios lend each other."""
     looks = _looks(gated.runs)
-    if at := Counter({one.scenario: one.look for one in gated.verdicts if one.look}.values()):
+    at = Counter({one.scenario: one.look for one in gated.verdicts if one.look}.values())
+    if looks and at:
         reached = (f"{wording.counted(number, 'scenario')} at look {look}" for look, number in sorted(at.items()))
         yield f"Looks at {', '.join(map(str, looks))} repeats were planned: {', '.join(reached)}."
-        repeats = {name: max(run.repeat for run in of) for name, of in scenarios_of(gated.runs).items()}
-        if unplanned := [name for name, number in repeats.items() if number not in looks]:
-            yield f"No look was planned at the repeats of {wording.named(unplanned)}; it spends what they allow."
+    yield from notes_on_looks(scenarios_of(gated.runs))
     lent: dict[str, float] = {}
     for one in gated.verdicts:
         if one.prior_df is not None:
