@@ -79,6 +79,7 @@ def test_a_service_that_is_killed_in_the_hold_leaves_a_failed_run(tmp_path: Path
     folder = tmp_path / "run"
     folder.mkdir()
     log = folder / "logs/k6.log"
+    before = {process.pid for process in psutil.Process().children(recursive=True)}  # servers of other tests
 
     def kill() -> None:
         while not (log.exists() and "hold_start" in log.read_text()):
@@ -95,7 +96,7 @@ def test_a_service_that_is_killed_in_the_hold_leaves_a_failed_run(tmp_path: Path
     reason = str(record.failure).partition("; its last lines")[0]
     assert (record.status, reason) == ("failed", "the service ended by signal 9")
     assert record.k6_exit_code == 105, "k6 was stopped from outside and wrote its samples"
-    assert gone({process.pid for process in psutil.Process().children(recursive=True)})
+    assert gone({process.pid for process in psutil.Process().children(recursive=True)} - before)
     (found,) = evidence(extract_runs([folder]))
     assert found.failure == record.failure
 
