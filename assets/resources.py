@@ -1,4 +1,4 @@
-"""One resource per outside system: the plan, the object store, the warehouse, the token key.
+"""One resource per outside system: the plan, the object store, the warehouse, the broker, the token key.
 
 What belongs here: where to find them. An empty field takes what the environment says (`perf_pipeline.settings`), when
 the resource is used and never at import.

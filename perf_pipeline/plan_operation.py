@@ -3,9 +3,9 @@
 What belongs here: fields that no run depends on. What they are used for is in `version_source` and `retention`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from perf_pipeline.plan_base import Section
 
@@ -68,3 +68,10 @@ class RetentionSection(Section):
     runs_days: float | None = Field(180, ge=0, description="days of run directories")
     reports_days: float | None = Field(None, ge=0, description="days of reports")
     metrics_days: float | None = Field(None, ge=0, description="days of measured tables, which the history rests on")
+
+    @model_validator(mode="after")
+    def _reports_go_before_their_metrics(self) -> Self:
+        # A report ages from the last hold that its metrics tell of: without them it would be kept for ever.
+        if self.metrics_days is not None and (self.reports_days is None or self.reports_days > self.metrics_days):
+            raise ValueError(f"metrics_days is {self.metrics_days:g}: reports_days must be set and no longer than that")
+        return self

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from perf_pipeline.capture.hours import hour_of
+from perf_pipeline.capture.token_renewal import blank_tokens, may_hold_tokens
 from perf_pipeline.lab.run_directory import RECORD_NAME
 from perf_pipeline.plan_operation import RetentionSection
 from perf_pipeline.progress import track
-from perf_pipeline.storage import ObjectStore, working_folder
+from perf_pipeline.storage import ObjectStore
 from perf_pipeline.warehouse import Warehouse, read_table
 
 _HOUR = re.compile(r"dt=(\d{4}-\d{2}-\d{2})/hour=(\d{2})(?:/|$)")
@@ -32,7 +32,7 @@ class Expired:
     kind: str
     """raw, requests, tokens, quarantine, workloads, runs, reports or metrics."""
     prefix: str
-    """Folder of the store; for tokens the object whose column is blanked."""
+    """Folder of the store; for tokens that of the hour whose column is blanked."""
     since: datetime
     """End of the hour that was captured, or the last hold that was measured."""
     objects: int
@@ -58,8 +58,8 @@ def find_expired(store: ObjectStore, retention: RetentionSection, now: datetime)
     gone = {item.prefix for item in found}
     blank = [
         item
-        for item in _older("tokens", _token_columns(store), now - timedelta(hours=retention.tokens_hours))
-        if item.prefix.rpartition("/")[0] not in gone
+        for item in _older("tokens", _hours_with_tokens(store), now - timedelta(hours=retention.tokens_hours))
+        if item.prefix not in gone
     ]
     return found + blank
 
@@ -69,7 +69,7 @@ def prune(store: ObjectStore, warehouse: Warehouse, expired: Iterable[Expired]) 
     items = list(expired)
     for item in track(items, total=len(items), what="Pruning", label=lambda item: item.prefix):
         if item.kind == "tokens":
-            _blank_tokens(store, item.prefix)
+            blank_tokens(store, _hour_before(item.since))
             continue
         if item.kind == "metrics":
             warehouse.replace_comparison(item.prefix.partition("/")[2], {}, drop_others=True)
@@ -98,42 +98,16 @@ def _captured_folders(store: ObjectStore, kind: str) -> Folders:
         yield prefix, max(times), len(times)
 
 
-def _token_columns(store: ObjectStore) -> Folders:
-    """The objects that still hold a token."""
-    for prefix, since, _ in _captured_folders(store, "requests"):
-        for key in store.keys(prefix):
-            if key.endswith(".parquet") and _holds_tokens(store, key):
-                yield key, since, 1
+def _hours_with_tokens(store: ObjectStore) -> Folders:
+    """The captured hours that still hold tokens."""
+    for prefix, end, objects in _captured_folders(store, "requests"):
+        if may_hold_tokens(store, _hour_before(end)):
+            yield prefix, end, objects
 
 
-def _holds_tokens(store: ObjectStore, key: str) -> bool:
-    prefix, _, name = key.rpartition("/")
-    with pq.ParquetFile(store.local_folder(prefix) / name) as file:
-        if "token" not in file.schema_arrow.names:
-            return False
-        batches = file.iter_batches(columns=["token"])
-        return any(pc.any(pc.not_equal(batch["token"].cast(pa.string()), "")).as_py() for batch in batches)
-
-
-def _blank_tokens(store: ObjectStore, key: str) -> None:
-    """Write the object again with empty tokens, a row group at a time, and move it into place whole."""
-    prefix, _, name = key.rpartition("/")
-    source = store.local_folder(prefix)
-    with working_folder(store, "tokens") as folder:
-        target = folder / "blanked"
-        target.mkdir()
-        for other in store.keys(prefix):
-            if other != key:
-                (target / other.removeprefix(f"{prefix}/")).write_bytes(store.get(other))
-        with pq.ParquetFile(source / name) as file:
-            place = file.schema_arrow.get_field_index("token")
-            field = file.schema_arrow.field(place)
-            with pq.ParquetWriter(target / name, file.schema_arrow, compression="zstd") as writer:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group)
-                    blank = pa.chunked_array([pa.repeat("", table.num_rows).cast(field.type)])
-                    writer.write_table(table.set_column(place, field, blank))
-        store.put_folder(prefix, target)
+def _hour_before(end: datetime) -> str:
+    """The hour that ends then."""
+    return hour_of(int(end.timestamp()) - 3600)
 
 
 def _workloads(store: ObjectStore) -> Folders:

@@ -1,6 +1,7 @@
 """Retention: what is old enough goes whole, what is young or unreadable stays, and tokens are blanked in place."""
 
 import json
+import stat
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from perf_pipeline.capture.requests import REQUESTS
+from perf_pipeline.capture.requests_file import REQUESTS, private_writer
 from perf_pipeline.cli import main
 from perf_pipeline.plan_operation import RetentionSection
 from perf_pipeline.retention import Expired, find_expired, prune
@@ -43,8 +44,11 @@ def requests(store: LocalObjectStore, hour: str, tokens: list[str]) -> str:
     ]  # fmt: skip
     path = store.root / "requests" / hour / "requests.parquet"
     path.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=REQUESTS), path, row_group_size=2)
-    return f"requests/{hour}/requests.parquet"
+    with private_writer(path, REQUESTS) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, schema=REQUESTS), row_group_size=2)
+    expire = NOW.isoformat() if any(tokens) else None
+    (path.parent / "manifest.json").write_text(json.dumps({"tokens_expire": expire, "rules": "abc"}))
+    return f"requests/{hour}"
 
 
 def run(store: LocalObjectStore, comparison: str, run_id: str, end: datetime) -> None:
@@ -134,19 +138,35 @@ def test_what_has_no_time_is_kept(store: LocalObjectStore) -> None:
 def test_tokens_are_blanked_where_they_stand(store: LocalObjectStore, warehouse: Warehouse) -> None:
     old = requests(store, "dt=2026-11-29/hour=04", [TOKEN, TOKEN, TOKEN, ""])
     young = requests(store, YOUNG, [TOKEN])
-    store.put("requests/dt=2026-11-29/hour=04/manifest.json", b"{}")
-    before = pq.read_table(store.root / old)
+    requests(store, "dt=2026-11-29/hour=05", ["", ""])
+    file = store.root / old / "requests.parquet"
+    before = pq.read_table(file)
     expired = find_expired(store, RetentionSection(), NOW)
     assert kinds(expired) == {"tokens": [old]}
     prune(store, warehouse, expired)
-    after = pq.read_table(store.root / old)
+    after = pq.read_table(file)
     assert after["token"].to_pylist() == [""] * 4
     assert after.drop_columns("token") == before.drop_columns("token")
-    assert after.schema == before.schema
-    assert TOKEN.encode() not in (store.root / old).read_bytes()
-    assert pq.read_table(store.root / young)["token"].to_pylist() == [TOKEN]
-    assert store.get("requests/dt=2026-11-29/hour=04/manifest.json") == b"{}"
+    assert TOKEN.encode() not in file.read_bytes()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(store.get(f"{old}/manifest.json")) == {"tokens_expire": None, "rules": "abc"}
+    assert pq.read_table(store.root / young / "requests.parquet")["token"].to_pylist() == [TOKEN]
     assert find_expired(store, RetentionSection(), NOW) == []
+
+
+def test_an_hour_that_does_not_tell_is_taken_to_hold_tokens(store: LocalObjectStore, warehouse: Warehouse) -> None:
+    old = requests(store, "dt=2026-11-29/hour=04", [TOKEN])
+    store.put(f"{old}/manifest.json", b"{}")
+    expired = find_expired(store, RetentionSection(), NOW)
+    assert kinds(expired) == {"tokens": [old]}
+    prune(store, warehouse, expired)
+    assert pq.read_table(store.root / old / "requests.parquet")["token"].to_pylist() == [""]
+
+
+@pytest.mark.parametrize("days", [{"metrics_days": 30}, {"metrics_days": 30, "reports_days": 31}])
+def test_a_report_that_could_not_age_is_refused(days: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="reports_days must be set and no longer than that"):
+        RetentionSection(**days)
 
 
 def test_a_removal_that_was_stopped_goes_on(
