@@ -11,6 +11,7 @@ import dagster as dg
 from dagster import DagsterRunStatus
 
 from assets.jobs import compare_versions
+from assets.partitions import PARTITION_TAG
 from assets.resources import StoreResource
 from perf_pipeline.notify import WEBHOOK_VARIABLE, deliver, links_of
 from perf_pipeline.report.message import failure_message, with_links
@@ -19,7 +20,7 @@ from perf_pipeline.report.message import failure_message, with_links
 @dg.run_status_sensor(run_status=DagsterRunStatus.SUCCESS, monitored_jobs=[compare_versions])
 def tell_verdict(context: dg.RunStatusSensorContext, store: StoreResource) -> dg.SkipReason:
     """Tell the decision on a comparison, with its worst cells and links."""
-    key = context.dagster_run.tags.get("dagster/partition", "")
+    key = context.dagster_run.tags.get(PARTITION_TAG, "")
     try:
         message = json.loads(store.open().get(f"reports/{key}/message.json"))
     except KeyError:
@@ -30,7 +31,7 @@ def tell_verdict(context: dg.RunStatusSensorContext, store: StoreResource) -> dg
 @dg.run_failure_sensor(monitored_jobs=[compare_versions])
 def tell_failure(context: dg.RunFailureSensorContext) -> dg.SkipReason:
     """Tell that a comparison came to no verdict, and why."""
-    key = context.dagster_run.tags.get("dagster/partition", "")
+    key = context.dagster_run.tags.get(PARTITION_TAG, "")
     return _tell(failure_message(key, _why(context)), key, context)
 
 

@@ -18,6 +18,9 @@ COMPARISONS = dg.DynamicPartitionsDefinition(name=COMPARISON_PARTITIONS)
 """Comparisons, `<baseline>__<candidate>`. Keys are made by `perf_pipeline.plan.comparison_key`, which checks them;
 a key is never deleted."""
 
+PARTITION_TAG = "dagster/partition"
+"""The tag of a run that holds its partition."""
+
 _OWNERS = ["team:performance"]
 
 hourly_asset = partial(dg.asset, partitions_def=HOURS, owners=_OWNERS, group_name="capture")

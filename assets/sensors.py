@@ -4,11 +4,10 @@ What belongs here: asking Dagster to run what `perf_pipeline.deploys` says, and 
 """
 
 import dagster as dg
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import compare_versions
-from assets.partitions import COMPARISON_PARTITIONS, COMPARISONS
+from assets.partitions import COMPARISON_PARTITIONS, COMPARISONS, PARTITION_TAG
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.deploys import Deploy, Seen, ask, forget, read_deploys
 from perf_pipeline.errors import InputError
@@ -48,16 +47,24 @@ def deploys(
     for line in said:
         context.log.warning(line)
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=key, partition_key=key) for key in asked.comparisons],
+        run_requests=[_request(key, asked.again.get(key)) for key in asked.comparisons],
         skip_reason=None if asked.comparisons else "; ".join(said) or "No new deploy.",
         dynamic_partitions_requests=[COMPARISONS.build_add_request(list(asked.comparisons))],
         cursor=forget(asked.seen, names).to_text(),
     )
 
 
+def _request(key: str, again_for: str | None) -> dg.RunRequest:
+    """The run of a comparison; one that was made before is measured afresh, once for the deploy that asks for it."""
+    if again_for is None:
+        return dg.RunRequest(run_key=key, partition_key=key)
+    afresh = {"ops": {"test_runs": {"config": {"fresh": True}}}}
+    return dg.RunRequest(run_key=f"{key} {again_for}", partition_key=key, run_config=afresh)
+
+
 def _compared(instance: dg.DagsterInstance) -> list[str]:
     """The comparisons that a run was asked for. A partition alone is none: previewing the schedule adds one."""
-    asked = dict(instance.get_run_tags(tag_keys=[PARTITION_NAME_TAG])).get(PARTITION_NAME_TAG, set())
+    asked = dict(instance.get_run_tags(tag_keys=[PARTITION_TAG])).get(PARTITION_TAG, set())
     return [key for key in instance.get_dynamic_partitions(COMPARISON_PARTITIONS) if key in asked]
 
 

@@ -12,7 +12,7 @@ compares a version that was compared already, such as after a rollback).
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -66,6 +66,8 @@ class Asked:
 
     comparisons: tuple[str, ...]
     """Keys `<baseline>__<candidate>`, in order of deploying, each once."""
+    again: Mapping[str, str]
+    """Of these, the ones that were compared before: the deploy whose record asks for them, by key."""
     ignored: tuple[str, ...]
     """A sentence for each deploy that asks for no comparison."""
     seen: Seen
@@ -114,6 +116,7 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collectio
     current = seen.current or running
     handled = set(seen.handled)
     comparisons: list[str] = []
+    again: dict[str, str] = {}
     ignored: list[str] = []
     for deploy in deploys:
         if deploy.name in handled:
@@ -125,11 +128,14 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collectio
         elif len(comparisons) == limit:
             break
         else:
-            comparisons.append(comparison_key(baseline, deploy.version))
+            key = comparison_key(baseline, deploy.version)
+            if key in compared or key in comparisons:
+                again[key] = deploy.name
+            comparisons.append(key)
         handled.add(deploy.name)
         known |= {baseline, deploy.version}
         current = deploy.version if deploy.runs else current
-    return Asked(tuple(dict.fromkeys(comparisons)), tuple(ignored), Seen(current, frozenset(handled)))
+    return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), Seen(current, frozenset(handled)))
 
 
 def forget(seen: Seen, there: Collection[str]) -> Seen:

@@ -25,7 +25,7 @@ def test_the_record_may_say_what_it_replaced() -> None:
 def test_nothing_is_asked_twice_after_a_restart() -> None:
     seen = Seen.from_text(ask([FIRST], Seen(), "1.0.0", [], 5).seen.to_text())
     again = ask([FIRST], seen, "1.0.0", ["1.0.0__1.1.0"], 5)
-    assert again == Asked((), (), seen)
+    assert again == Asked((), {}, (), seen)
 
 
 def test_a_rollback_is_followed_and_not_compared() -> None:
@@ -45,6 +45,16 @@ def test_a_rollback_is_compared_when_its_record_says_so() -> None:
 def test_a_build_that_does_not_run_is_no_later_baseline() -> None:
     build = Deploy("build 1.1.0", "1.1.0", baseline="1.0.0", runs=False)
     assert ask([build, SECOND], Seen(), "1.0.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.0.0__1.2.0")
+
+
+def test_a_comparison_that_was_made_is_made_again_when_its_record_says_so() -> None:
+    there_and_back = [
+        Deploy("deploys/2.json", "1.0.0", judge_again=True),
+        Deploy("deploys/3.json", "1.1.0", judge_again=True),
+    ]
+    asked = ask(there_and_back, Seen("1.1.0"), "1.0.0", ["1.0.0__1.1.0"], 5)
+    assert asked.comparisons == ("1.1.0__1.0.0", "1.0.0__1.1.0")
+    assert asked.again == {"1.0.0__1.1.0": "deploys/3.json"}, "the way back was never compared"
 
 
 def test_the_same_version_again_is_no_comparison() -> None:

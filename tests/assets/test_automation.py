@@ -116,9 +116,7 @@ def tick(
 
 
 def keys(result: dg.SensorResult) -> list[str]:
-    requests = list(result.run_requests or ())
-    assert [request.run_key for request in requests] == [request.partition_key for request in requests]
-    return [str(request.partition_key) for request in requests]
+    return [str(request.partition_key) for request in result.run_requests or ()]
 
 
 def test_a_new_build_of_the_version_source_is_compared_once(
@@ -126,6 +124,7 @@ def test_a_new_build_of_the_version_source_is_compared_once(
 ) -> None:
     first = tick(instance, resources, None)
     assert keys(first) == ["1.0.0__1.1.0"]
+    assert [request.run_key for request in first.run_requests or ()] == keys(first)
     second = tick(instance, resources, first.cursor)
     assert keys(second) == []
     assert keys(tick(instance, resources, None)) == [], "a sensor that lost its cursor asks for nothing twice"
@@ -153,6 +152,25 @@ def test_deploys_are_compared_with_what_ran_and_rollbacks_are_not(
     result = tick(instance, resources, cursor)
     assert keys(result) == ["1.0.0__1.1.0", "1.1.0__1.2.0", "1.1.0__1.3.0"]
     assert keys(tick(instance, resources, result.cursor)) == []
+
+
+def test_a_record_that_asks_for_it_has_a_comparison_measured_afresh_and_once(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+) -> None:
+    resources["plan"] = PlanResource(path=str(tmp_path / "sourceless.yaml"))
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0"}).encode())
+    first = tick(instance, resources, None)
+    store.put("deploys/2.json", json.dumps({"version": "1.0.0"}).encode())
+    store.put("deploys/3.json", json.dumps({"version": "1.1.0", "judge_again": True}).encode())
+    again = tick(instance, resources, first.cursor)
+    (request,) = again.run_requests or ()
+    assert (request.partition_key, request.run_key) == ("1.0.0__1.1.0", "1.0.0__1.1.0 deploys/3.json")
+    assert request.run_config == {"ops": {"test_runs": {"config": {"fresh": True}}}}
+    assert dg.validate_run_config(build_defs(**resources).resolve_job_def("compare_versions"), request.run_config)
+    assert not tick(instance, resources, again.cursor).run_requests
 
 
 def test_a_tick_is_bounded_and_a_bad_record_stops_no_other(
