@@ -22,8 +22,10 @@ from assets.materialize import execute, materialize
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.exits import WRONG_INPUT
 from perf_pipeline.judge import judge_stored
 from perf_pipeline.plan import split_comparison_key
+from perf_pipeline.progress import told_to_the_user
 from perf_pipeline.warehouse import stored_comparisons
 
 
@@ -135,7 +137,8 @@ def main() -> int:
     try:
         PlanResource().load()
         chosen = _chosen(arguments, StoreResource())
-        outcomes = backfill(chosen, arguments.judge_only, _say)
+        with told_to_the_user():
+            outcomes = backfill(chosen, arguments.judge_only, _say)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -143,7 +146,7 @@ def main() -> int:
         sys.stderr.write("stopped; what was measured is kept, and the same command goes on with what is missing\n")
         return 130
     Console().print(outcome_table(outcomes))
-    return 1 if any(outcome.answer == "failed" for outcome in outcomes) else 0
+    return WRONG_INPUT if any(outcome.answer == "failed" for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def backfill(
 ) -> None:
     """Measure and judge many comparisons of a PLAN: those that are named, a range, or all that are known.
 
-    Runs that are already there are not repeated. A comparison that fails stops no other; the exit code is 1 then.
+    Runs that are already there are not repeated. A comparison that fails stops no other; the exit code is 2 then.
     """
     from perf_pipeline.capture.token_keys import ensure_signing_key
     from perf_pipeline.judge import load_policy

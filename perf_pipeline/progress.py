@@ -50,16 +50,6 @@ def track(items: Iterable[Item], total: int, what: str, label: Callable[[Item], 
             bars.update(task, label="")
 
 
-def say(line: str) -> None:
-    """Tell people one thing that they must know while work goes on, on stderr and in the log."""
-    _log.info("%s", line)
-    descriptor = os.environ.get(TERMINAL_VARIABLE, "")
-    try:
-        os.write(int(descriptor), f"{line}\n".encode())
-    except (ValueError, OSError):
-        sys.stderr.write(f"{line}\n")
-
-
 @contextmanager
 def told_to_the_user(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     """Within the block, what the library logs goes to the stderr that the command line handed on.

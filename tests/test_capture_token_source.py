@@ -1,3 +1,4 @@
+import logging
 import time
 from pathlib import Path
 
@@ -144,16 +145,17 @@ def test_tokens_that_cannot_live_long_enough_are_refused(
 
 
 def test_a_comparison_that_outlasts_its_stored_tokens_is_told_that_they_are_renewed(
-    store: LocalObjectStore, plan: Plan, issuer: SignedTokens, capfd: pytest.CaptureFixture[str]
+    store: LocalObjectStore, plan: Plan, issuer: SignedTokens, caplog: pytest.LogCaptureFixture
 ) -> None:
     store_tokens(store, issuer, {USERS[0]: 100, USERS[1]: 0})
     source = TokenSource(store, plan, issuer)
+    caplog.set_level(logging.INFO, "perf_pipeline")
     source.begin(time.time() + TTL_S - 60)
-    said = capfd.readouterr().err
+    said = caplog.text
     assert "1 of 2 users have no stored token that lasts until the planned end" in said
     assert "(tokens.expired: renew)" in said
     source.begin(time.time() + 60)
-    assert "the stored tokens of all 2 users last until the planned end" in capfd.readouterr().err
+    assert "the stored tokens of all 2 users last until the planned end" in caplog.text
     assert source.renewed == 0
 
 
@@ -173,13 +175,14 @@ def test_it_is_refused_where_the_plan_says_so(store: LocalObjectStore, tmp_path:
 
 
 def test_tokens_that_are_never_stored_are_made_before_each_run(
-    store: LocalObjectStore, tmp_path: Path, key: Ed25519PrivateKey, capfd: pytest.CaptureFixture[str]
+    store: LocalObjectStore, tmp_path: Path, key: Ed25519PrivateKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     plan = plan_with(tmp_path, minted="replay", expired="refuse")
     store_hour(store, captured(2, token=""))
     source = TokenSource(store, plan, SignedTokens(key, plan.tokens))
+    caplog.set_level(logging.INFO, "perf_pipeline")
     source.begin(time.time() + 60)
-    assert "made before each run and held in memory only" in capfd.readouterr().err
+    assert "made before each run and held in memory only" in caplog.text
     assert set(source(USERS, time.time() + 60)) == set(USERS)
 
 

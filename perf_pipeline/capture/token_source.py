@@ -4,6 +4,7 @@ What belongs here: reading the one column where tokens are at rest, and what the
 they do not live long enough. Making tokens is in `tokens` and `token_exchange`, storing new ones in `token_renewal`.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ from perf_pipeline.capture.tokens import NEVER, SignedTokens, Token, TokenIssuer
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.plan import Plan
 from perf_pipeline.plan_tokens import TokenSection
-from perf_pipeline.progress import say
 from perf_pipeline.storage import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 
 def requests_folder(hour: str) -> str:
@@ -135,13 +137,13 @@ class TokenSource:
         """
         section = self._plan.tokens
         if section.minted == "replay":
-            say("tokens: made before each run and held in memory only (tokens.minted: replay)")
+            _log.info("tokens: made before each run and held in memory only (tokens.minted: replay)")
             return
         review = self.review(until_s)
         if review.last:
-            say(f"tokens: {review}")
+            _log.info("tokens: %s", review)
         elif section.expired == "renew":
-            say(f"tokens: {review}. Such users get a new one before a run (tokens.expired: renew)")
+            _log.info("tokens: %s. Such users get a new one before a run (tokens.expired: renew)", review)
         else:
             raise refusal(self._plan, review)
 

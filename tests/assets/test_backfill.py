@@ -81,7 +81,7 @@ def test_judging_again_needs_no_run_and_one_failure_stops_no_other(
     done = subprocess.run(
         [*COMMAND, str(plan), "--judge-only", "--policy", "v2.18"], capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 2, done.stderr
     assert answer(home, KEYS[0]) == ("regression", "v2.18")
     assert answer(home, KEYS[2])[1] == "v2.18"
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
