@@ -1,8 +1,8 @@
 """Many comparisons one after the other, in this process: `python -m assets.backfill KEY...`.
 
-What belongs here: which comparisons a range means, going on when one fails, and the table at the end. The UI backfills
-partitions by itself; this is the same for the command line. With `--judge-only` nothing is measured: the stored metrics
-are judged again, under another policy if one is named.
+What belongs here: going on when one fails, and the table at the end. The UI backfills partitions by itself; this is the
+same for the command line. With `--judge-only` nothing is measured: the stored metrics are judged again, under another
+policy if one is named.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from rich.text import Text
 from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import judge_again
 from assets.materialize import execute, materialize
-from assets.partitions import COMPARISON_PARTITIONS
+from assets.partitions import COMPARISON_PARTITIONS, comparisons_between, in_order_of_making
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.exits import WRONG_INPUT
@@ -38,28 +38,6 @@ class Outcome:
     """The decision, or `failed`."""
     why: str
     seconds: float
-
-
-def comparisons_between(known: Sequence[str], first: str | None, last: str | None) -> list[str]:
-    """The comparisons of a range, both ends included, in the order in which they were made.
-
-    Raises InputError when an end is not among them.
-    """
-    problems = [
-        Problem(option, f"there is no comparison {key}", f"known: {', '.join(known) or 'none'}")
-        for option, key in (("--from", first), ("--to", last))
-        if key is not None and key not in known
-    ]
-    if problems:
-        raise InputError(problems)
-    begin = known.index(first) if first is not None else 0
-    end = known.index(last) + 1 if last is not None else len(known)
-    return list(known[begin:end])
-
-
-def in_order_of_making(stored: Sequence[str], made: Sequence[str]) -> list[str]:
-    """The stored comparisons in the order in which Dagster learned of them; those it does not know come last."""
-    return [*(key for key in made if key in stored), *(key for key in stored if key not in made)]
 
 
 def backfill(comparisons: Sequence[str], judge_only: bool, say: Callable[[str], None]) -> list[Outcome]:
@@ -127,7 +105,7 @@ def _say(line: str) -> None:
 
 
 def main() -> int:
-    """Read the arguments, materialise, print the table, and return 0 when none failed."""
+    """Read the arguments, materialise, print the table; 0, or 2 when one failed: 1 would mean a regression."""
     parser = argparse.ArgumentParser(prog="python -m assets.backfill")
     parser.add_argument("comparisons", nargs="*")
     parser.add_argument("--from", dest="first")
@@ -141,7 +119,7 @@ def main() -> int:
             outcomes = backfill(chosen, arguments.judge_only, _say)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return WRONG_INPUT
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         sys.stderr.write("stopped; what was measured is kept, and the same command goes on with what is missing\n")
         return 130

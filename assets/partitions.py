@@ -1,9 +1,9 @@
-"""The two partition definitions, captured hours and comparisons, and an asset decorator for each.
+"""The two partition definitions, captured hours and comparisons, an asset decorator for each, and ranges of keys.
 
 One job cannot mix them. `workload` reads the hours that the plan names from the object store, and declares the lineage.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import dagster as dg
@@ -39,3 +39,25 @@ def check_hours(hours: Iterable[str]) -> None:
             Problem("workload.hours", f"{hour} is no hour that can be captured", f"name hours from {first} to {last}")
             for hour in unknown
         )
+
+
+def comparisons_between(known: Sequence[str], first: str | None, last: str | None) -> list[str]:
+    """The comparisons of a range, both ends included, in the order in which they were made.
+
+    Raises InputError when an end is not among them.
+    """
+    problems = [
+        Problem(option, f"there is no comparison {key}", f"known: {', '.join(known) or 'none'}")
+        for option, key in (("--from", first), ("--to", last))
+        if key is not None and key not in known
+    ]
+    if problems:
+        raise InputError(problems)
+    begin = known.index(first) if first is not None else 0
+    end = known.index(last) + 1 if last is not None else len(known)
+    return list(known[begin:end])
+
+
+def in_order_of_making(stored: Sequence[str], made: Sequence[str]) -> list[str]:
+    """The stored comparisons in the order in which Dagster learned of them; those it does not know come last."""
+    return [*(key for key in made if key in stored), *(key for key in stored if key not in made)]

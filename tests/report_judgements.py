@@ -622,7 +622,7 @@ def curves_for(found: Judgement) -> tuple[RunCurve, ...]:
     """Runs that scatter around what the verdicts say, every metric of every run."""
     verdicts = {(verdict.scenario, verdict.metric): verdict for verdict in found.verdicts if not verdict.absent}
     curves = []
-    every = 2 if len(found.runs) * 6 > MANY_CURVES else 1  # as `curves_of` thins them
+    every = max(1, math.ceil(len(found.runs) * 6 / MANY_CURVES))  # as `curves_of` thins them
     for place, run in enumerate(found.runs):
         for (scenario, metric), verdict in verdicts.items():
             if scenario != run.scenario:

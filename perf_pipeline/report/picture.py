@@ -200,7 +200,7 @@ class Picture:
 
 def chart_css() -> str:
     """The style of every role, with colours as custom properties, and the tones."""
-    rules = [f".chart text{{font-size:{Style().size_px}px}}"]
+    rules = [f".chart{{font-size:{Style().size_px}px}}"]
     for role, style in STYLES.items():
         rule = [f"fill:{_css_colour(style.fill)}"]
         if style.opacity != 1:
@@ -239,14 +239,18 @@ def _svg_body(shapes: Sequence[Shape]) -> tuple[str, str]:
 
 
 def _svg_alike(names: str, alike: Sequence[Shape]) -> str:
-    """Neighbouring shapes of one role and tone, lines and dots together in one path each, so that pages stay small."""
+    """Neighbouring shapes of one role and tone: lines and dots in one path, labels in a group, to keep pages small."""
     lines = [line for shape in alike if isinstance(shape, Stroke | Lines) for line in _lines(shape)]
     dots: dict[float, list[Point]] = {}
     for dot in alike:
         if isinstance(dot, Dot):
             dots.setdefault(dot.radius, []).append(dot.centre)
     body = f'<path class="{names}" d="{"".join(map(_svg_path, lines))}"/>' if lines else ""
-    body += "".join(_svg_shape(shape, names) for shape in alike if isinstance(shape, Area | Label))
+    body += "".join(f'<path class="{names}" d="{_svg_path(one.points)}z"/>' for one in alike if isinstance(one, Area))
+    labels = [shape for shape in alike if isinstance(shape, Label)]
+    for anchor, beside in groupby(labels, key=_svg_anchor):
+        texts = "".join(f'<text x="{_px(x)}" y="{_px(y)}">{text}</text>' for (x, y), text in map(_said, beside))
+        body += f'<g class="{names}"{anchor}>{texts}</g>'
     for radius, centres in dots.items():
         if len(centres) == 1:
             ((x, y),) = centres
@@ -265,11 +269,8 @@ def _lines(shape: Stroke | Lines) -> tuple[tuple[Point, ...], ...]:
     return shape.lines if isinstance(shape, Lines) else (shape.points,)
 
 
-def _svg_shape(shape: Area | Label, names: str) -> str:
-    if isinstance(shape, Area):
-        return f'<path class="{names}" d="{_svg_path(shape.points)}z"/>'
-    x, y = shape.at
-    return f'<text class="{names}" x="{_px(x)}" y="{_px(y)}"{_svg_anchor(shape)}>{escape(shape.text)}</text>'
+def _said(label: Label) -> tuple[Point, str]:
+    return label.at, escape(label.text)
 
 
 def _svg_anchor(label: Label) -> str:

@@ -25,7 +25,8 @@ from perf_pipeline.gates.findings import Judgement
 MOST_LEVELS = 12
 """Parts of the hold that a picture shows, enough to see a drift or a step."""
 MANY_CURVES = 1_500
-"""From so many curves on each is drawn by half its points, so that a page of 50 scenarios stays below 2 MB."""
+"""More curves than this are drawn by half their points each, more than twice as many by a third, and so on: a page of
+50 scenarios stays below 2 MB."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def curves_of(runs: Sequence[RunEvidence]) -> tuple[RunCurve, ...]:
     """The curves of every metric that was measured, runs of an A/A arm left out, in the order of the runs."""
     shown = [run for run in runs if run.arm == "main"]
     curves = sum(not isinstance(sample, Missing) for run in shown for sample in run.metrics.values())
-    every = 2 if curves > MANY_CURVES else 1
+    every = max(1, math.ceil(curves / MANY_CURVES))
     found = (_curve(run, metric, sample, every) for run in shown for metric, sample in run.metrics.items())
     return tuple(curve for curve in found if curve is not None)
 
@@ -85,7 +86,7 @@ def _curve(run: RunEvidence, metric: str, sample: Sample, every: int) -> RunCurv
     percentiles: tuple[float, ...] = ()
     value, levels = math.nan, np.zeros(0)
     if isinstance(sample, LatencySample):
-        shown = np.arange(len(sample.log_quantiles)) % every == 0
+        shown = np.arange(len(sample.log_quantiles))[::-1] % every == 0
         percentiles = tuple(np.where(shown, np.exp(sample.log_quantiles), math.nan).tolist())
         levels = np.exp(_thinned(sample.levels, MOST_LEVELS // every))
     elif isinstance(sample, NumberSample):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.backfill import comparisons_between, in_order_of_making
+from assets.partitions import comparisons_between, in_order_of_making
 from perf_pipeline.errors import InputError
 from tests.recorded_runs import write_run
 from tests.test_plan import MINIMAL
