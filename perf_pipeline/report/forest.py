@@ -164,9 +164,9 @@ def _drawn(subject: str, title: str, rows: Sequence[_Row], named: bool = False) 
             if not any(isinstance(shape, Area) for shape in shapes):
                 shapes.append(Label("tick", ((x(row.zone_low) + x(row.zone_high)) / 2, _TOP - 7), "zone", "middle"))
             shapes.append(Area("zone", box(x(row.zone_low), top, x(row.zone_high), top + _ROW_HEIGHT)))
-    for tick, text in ticks_that_fit(x, metric):
-        shapes.append(Stroke("grid", ((x(tick), _TOP), (x(tick), bottom))))
-        shapes.append(Label("tick", (x(tick), bottom + 15), text, "middle"))
+    ticks = ticks_that_fit(x, metric)
+    shapes += [Stroke("grid", ((x(tick), _TOP), (x(tick), bottom))) for tick, _ in ticks]
+    shapes += [Label("tick", (x(tick), bottom + 15), text, "middle") for tick, text in ticks]
     if x.low < 0 < x.high:
         shapes.append(Stroke("zero", ((x(0), _TOP), (x(0), bottom))))
     for number, row in enumerate(rows):

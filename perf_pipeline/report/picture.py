@@ -239,14 +239,14 @@ def _svg_body(shapes: Sequence[Shape]) -> tuple[str, str]:
 
 
 def _svg_alike(names: str, alike: Sequence[Shape]) -> str:
-    """Neighbouring shapes of one role and tone: lines and dots in one path, labels in a group, to keep pages small."""
-    lines = [line for shape in alike if isinstance(shape, Stroke | Lines) for line in _lines(shape)]
+    """Neighbours of one role and tone: areas, lines and dots in a path each, labels in a group: pages stay small."""
+    areas = "".join(f"{_svg_path(shape.points)}z" for shape in alike if isinstance(shape, Area))
+    lines = "".join(_svg_path(line) for shape in alike if isinstance(shape, Stroke | Lines) for line in _lines(shape))
+    body = "".join(f'<path class="{names}" d="{path}"/>' for path in (areas, lines) if path)
     dots: dict[float, list[Point]] = {}
     for dot in alike:
         if isinstance(dot, Dot):
             dots.setdefault(dot.radius, []).append(dot.centre)
-    body = f'<path class="{names}" d="{"".join(map(_svg_path, lines))}"/>' if lines else ""
-    body += "".join(f'<path class="{names}" d="{_svg_path(one.points)}z"/>' for one in alike if isinstance(one, Area))
     labels = [shape for shape in alike if isinstance(shape, Label)]
     for anchor, beside in groupby(labels, key=_svg_anchor):
         texts = "".join(f'<text x="{_px(x)}" y="{_px(y)}">{text}</text>' for (x, y), text in map(_said, beside))

@@ -23,7 +23,6 @@ pytest.importorskip("websocket", reason="websocket-client is not installed: the 
 from bench.chromium import PROGRAM, Browser, chromium
 
 AXE = project_file("tests").parent / "node_modules" / "axe-core" / "axe.min.js"
-GET_AXE = "npm install --no-save --no-package-lock axe-core@4.11.4"
 
 pytestmark = [
     pytest.mark.integration,
@@ -76,7 +75,7 @@ def test_the_page_never_scrolls_sideways(browser: Browser, pages: dict[str, str]
     assert browser.value("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason=f"axe-core is not installed: {GET_AXE}")
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make services")
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", [*OUTCOMES, "index"])
