@@ -39,21 +39,21 @@ def decoded(config_path: Path) -> list[tuple[str, str, str, str]]:
     texts = lambda uri: dict(re.findall(r'exports\.(\w+) = (".*");', path_of(uri).read_text()))  # noqa: E731
     tokens = json.loads(texts(config["tokens"])["tokens"])
     width = config["field_starts"][-1]
+
+    def text(whole: str, place: int) -> str:
+        start, length = divmod(place, config["lengths_below"])
+        return whole[start : start + length]
+
+    with_token: dict[int, bool] = {}
     sent = []
     for path in config["chunks"]:
         parts = {name: json.loads(text) for name, text in texts(path).items()}
         for at in range(0, len(parts["index"]), width):
             record = parts["index"][at : at + width]
             values = [int(record[start:end]) for start, end in pairwise(config["field_starts"])]
-            uri_at, uri_length, token_at, token_length, route, encoding = values
-            sent.append(
-                (
-                    parts["uris"][uri_at : uri_at + uri_length],
-                    tokens[token_at : token_at + token_length],
-                    config["routes"][route],
-                    config["encodings"][encoding],
-                )
-            )
+            uri, token, kind = values
+            sent.append((text(parts["uris"], uri), text(tokens, token), *config["kinds"][kind].values()))
+            assert with_token.setdefault(kind, token > 0) == (token > 0), "a token would be sent where there is none"
     assert len(sent) == config["rows"]
     return sent
 
@@ -85,6 +85,14 @@ def test_a_user_without_a_token_stops_the_run(tmp_path: Path) -> None:
     requests = table([("/a", "u1", "/a", None), ("/a", "u2", "/a", None)])
     with pytest.raises(InputError, match="1 of the users to replay have none, such as u2"):
         write_replay(tmp_path, requests, RequestOrder(np.arange(2), 0), {"u1": "x"}, "http://h", SCENARIO, LOAD)
+
+
+def test_a_token_that_no_header_can_hold_stops_the_run(tmp_path: Path) -> None:
+    requests = table([("/a", "u1", "/a", None)])
+    with pytest.raises(InputError, match="99,993 characters or more"):
+        write_replay(
+            tmp_path, requests, RequestOrder(np.arange(1), 0), {"u1": "x" * 99_993}, "http://h", SCENARIO, LOAD
+        )
 
 
 def test_the_folder_is_private_and_gone_afterwards() -> None:

@@ -6,7 +6,8 @@ The requests stand in JavaScript modules, as text constants: k6 compiles a modul
 the constants, so that the text lies in memory once and reading a request is a few substrings. A `SharedArray` decodes
 JSON and freezes it on each get, which costs several times as much (`bench/replay_overhead.py`). A chunk holds
 `CHUNK_ROWS` requests, so that no single text grows with the run. Each request has one record of fixed width in `index`:
-where its URI and its token begin, how long they are, and the numbers of its route and its Accept-Encoding.
+the places of its URI and of its token, and the number of its kind. A place is start x 100,000 + length, 0 where there
+is none. Requests of one kind have the same route and Accept-Encoding, and all have a token or none has.
 
 These are the only files besides `requests.parquet` that hold tokens. They stand in a folder that only its owner can
 read (mode 0700) and that `replay_folder` removes.
@@ -32,8 +33,10 @@ VU_HEADROOM = 1.5
 """Virtual users beyond rate x slowest answer [reference: load-and-safety.md, section 4]."""
 MIN_VUS = 4
 
-_WIDTHS = (10, 5, 10, 5, 5, 4)
-"""Digits of the fields of a record: URI from, URI length, token from, token length, route, Accept-Encoding."""
+_LENGTHS_BELOW = 100_000
+"""Texts are shorter than this, as `workload.MAX_URI_BYTES` says of URIs."""
+_WIDTHS = (15, 15, 5)
+"""Digits of the fields of a record: place of the URI, place of the token, kind. JavaScript counts 15 digits exactly."""
 
 
 @dataclass(frozen=True)
@@ -72,31 +75,22 @@ def write_replay(
     carries no token. Raises InputError when a user has none.
     """
     rows = requests.select(["uri", "user", "route", "accept_encoding"]).take(pa.array(order.rows))
-    token_of = _Texts("Bearer {}")
-    routes, encodings = _Numbers(), _Numbers()
+    bearers, kinds = _Texts(), _Kinds()
     _check_tokens(rows["user"], tokens)
     chunks: list[str] = []
     for start in range(0, rows.num_rows, CHUNK_ROWS):
-        uris = _Texts("{}")
+        uris = _Texts()
         records = []
         columns = [column.to_pylist() for column in rows.slice(start, CHUNK_ROWS).itercolumns()]
         for uri, user, route, encoding in zip(*columns, strict=True):
-            uri_at, uri_length = uris.place(uri)
-            token_at, token_length = token_of.place(tokens[user]) if user else (0, 0)
-            fields = (
-                uri_at,
-                uri_length,
-                token_at,
-                token_length,
-                routes.number(route),
-                encodings.number(encoding or ""),
-            )
+            token = bearers.place(f"Bearer {tokens[user]}") if user else 0
+            fields = (uris.place(uri), token, kinds.number(_Kind(route, encoding or "", bool(user))))
             records.append("".join(f"{value:0{width}d}" for value, width in zip(fields, _WIDTHS, strict=True)))
         path = folder / f"chunk-{len(chunks):05d}.js"
         path.write_text(f"exports.index = {json.dumps(''.join(records))};\nexports.uris = {uris.as_literal()};\n")
         chunks.append(path.as_uri())
     token_path = folder / "tokens.js"
-    token_path.write_text(f"exports.tokens = {token_of.as_literal()};\n")
+    token_path.write_text(f"exports.tokens = {bearers.as_literal()};\n")
     config = folder / "replay.json"
     config.write_text(
         json.dumps(
@@ -108,8 +102,8 @@ def write_replay(
                 "warmup_from": order.warmup_from,
                 "tokens": token_path.as_uri(),
                 "field_starts": [0, *accumulate(_WIDTHS)],
-                "routes": list(routes),
-                "encodings": list(encodings),
+                "lengths_below": _LENGTHS_BELOW,
+                "kinds": [{"route": kind.route, "accept_encoding": kind.accept_encoding} for kind in kinds],
                 "rate_per_s": scenario.rate_per_s,
                 "vus": virtual_users(scenario, load),
                 "warmup_s": load.warmup_s,
@@ -138,38 +132,47 @@ def drain_ms(load: LoadSection) -> int:
 
 
 def _check_tokens(users: pa.ChunkedArray, tokens: Mapping[str, str]) -> None:
-    missing = [user for user in users.unique().to_pylist() if user and user not in tokens]
+    present = [user for user in users.unique().to_pylist() if user]
+    missing = [user for user in present if user not in tokens]
     if missing:
         what = f"{len(missing)} of the users to replay have none, such as {missing[0]}"
         raise InputError(Problem("tokens", what, "issue a token for every user of the workload"))
+    if any(len(tokens[user]) + len("Bearer ") >= _LENGTHS_BELOW for user in present):
+        what = f"one has {_LENGTHS_BELOW - len('Bearer '):,} characters or more"
+        raise InputError(Problem("tokens", what, "no server takes such a header; look at what the issuer returns"))
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What requests have in common that k6 sends with the same parameters."""
+
+    route: str
+    accept_encoding: str
+    with_token: bool
 
 
 class _Texts:
     """Texts put one behind the other, each once."""
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._parts: list[str] = []
-        self._places: dict[str, tuple[int, int]] = {}
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
         self._length = 0
 
-    def place(self, text: str) -> tuple[int, int]:
-        """Where the text begins, and its length."""
+    def place(self, text: str) -> int:
+        """Where the text begins, times `_LENGTHS_BELOW`, and its length."""
         if text not in self._places:
-            part = self._pattern.format(text)
-            self._parts.append(part)
-            self._places[text] = (self._length, len(part))
-            self._length += len(part)
+            self._places[text] = self._length * _LENGTHS_BELOW + len(text)
+            self._length += len(text)
         return self._places[text]
 
     def as_literal(self) -> str:
         """All of it as a JavaScript string literal."""
-        return json.dumps("".join(self._parts))
+        return json.dumps("".join(self._places))
 
 
-class _Numbers(dict[str, int]):
-    """Texts numbered in the order in which they first came."""
+class _Kinds(dict[_Kind, int]):
+    """Kinds numbered in the order in which they first came."""
 
-    def number(self, text: str) -> int:
-        """The number of a text."""
-        return self.setdefault(text, len(self))
+    def number(self, kind: _Kind) -> int:
+        """The number of a kind."""
+        return self.setdefault(kind, len(self))

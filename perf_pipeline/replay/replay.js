@@ -10,10 +10,9 @@ import { Gauge, Rate } from 'k6/metrics';
 const config = JSON.parse(open(__ENV.REPLAY_CONFIG));
 const chunks = config.chunks.map((path) => require(path));
 const tokens = require(config.tokens).tokens;
-const tags = config.routes.map((route) => ({ name: route }));
-const { target, rows, encodings, request_timeout_ms: timeout } = config;
-const { chunk_rows: chunkRows, warmup_from: warmupFrom } = config;
-const [uriAt, uriLengthAt, tokenAt, tokenLengthAt, routeAt, encodingAt, recordWidth] = config.field_starts;
+const { target, rows, request_timeout_ms: timeout } = config;
+const { chunk_rows: chunkRows, warmup_from: warmupFrom, lengths_below: lengthsBelow } = config;
+const [uriAt, tokenAt, kindAt, recordWidth] = config.field_starts;
 
 const holdStart = new Gauge('hold_start');
 const graphqlErrors = config.graphql ? new Rate('graphql_errors') : null;
@@ -45,9 +44,15 @@ export const options = {
 // scenario that the user works for (js/modules/k6/execution in k6).
 let scenario;
 
-// One object a virtual user as well, changed for each request: new ones would be a fifth of all garbage.
-const headers = { 'X-Load-Test': 'perf_pipeline' };
-const params = { headers, tags: tags[0], timeout };
+// The parameters of each kind of request, one object a virtual user as well: new ones would be a fifth of all garbage. Only
+// the token changes, and a kind without one never gets any.
+const paramsOfKinds = config.kinds.map(({ route, accept_encoding: encoding }) => {
+  const headers = { 'X-Load-Test': 'perf_pipeline' };
+  if (encoding !== '') {
+    headers['Accept-Encoding'] = encoding;
+  }
+  return { headers, tags: { name: route }, timeout };
+});
 
 export function warmup() {
   scenario ??= exec.scenario;
@@ -67,28 +72,22 @@ export function hold() {
   }
 }
 
+// A call of substring costs more than all arithmetic on what it returns, so that a place is one number: start and length.
 function send(row) {
-  const chunk = chunks[Math.floor(row / chunkRows)];
-  const index = chunk.index;
-  const at = (row % chunkRows) * recordWidth;
-  const uri = +index.substring(at + uriAt, at + uriLengthAt);
-  const uriEnd = uri + +index.substring(at + uriLengthAt, at + tokenAt);
-  const token = +index.substring(at + tokenAt, at + tokenLengthAt);
-  const tokenEnd = token + +index.substring(at + tokenLengthAt, at + routeAt);
-  const route = +index.substring(at + routeAt, at + encodingAt);
-  const encoding = encodings[+index.substring(at + encodingAt, at + recordWidth)];
-  if (tokenEnd > token) {
-    headers.Authorization = tokens.substring(token, tokenEnd);
-  } else {
-    delete headers.Authorization;
+  const inChunk = row % chunkRows;
+  const { index, uris } = chunks[(row - inChunk) / chunkRows];
+  const at = inChunk * recordWidth;
+  const uri = +index.substring(at + uriAt, at + tokenAt);
+  const token = +index.substring(at + tokenAt, at + kindAt);
+  const params = paramsOfKinds[+index.substring(at + kindAt, at + recordWidth)];
+  if (token > 0) {
+    const tokenLength = token % lengthsBelow;
+    const tokenFrom = (token - tokenLength) / lengthsBelow;
+    params.headers.Authorization = tokens.substring(tokenFrom, tokenFrom + tokenLength);
   }
-  if (encoding !== '') {
-    headers['Accept-Encoding'] = encoding;
-  } else {
-    delete headers['Accept-Encoding'];
-  }
-  params.tags = tags[route];
-  return http.get(target + chunk.uris.substring(uri, uriEnd), params);
+  const uriLength = uri % lengthsBelow;
+  const uriFrom = (uri - uriLength) / lengthsBelow;
+  return http.get(target + uris.substring(uriFrom, uriFrom + uriLength), params);
 }
 
 // Whether a GraphQL answer carries an errors array, in a JSON body or in any part of a multipart one. A field of that name
