@@ -6,6 +6,7 @@ them into `.services/`. They run under the lab's `programs`, so that nothing out
 
 import json
 import os
+import random
 import shutil
 import socket
 import time
@@ -242,27 +243,28 @@ def wait_until(ready: Callable[[], bool], what: str, program: Program) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports of 127.0.0.1 that nobody listens on, and neither on the ones above each."""
+    return _chosen_ports(count, beside=1)
 
 
 def free_weed_ports() -> dict[str, int]:
     """A port for each part of SeaweedFS, which takes the port 10,000 above each for gRPC as well."""
-    ports: dict[str, int] = {}
-    for part in ("master", "volume", "filer", "s3"):
-        while True:
-            (port,) = free_ports(1)
-            port = 10_000 + port % 40_000
-            if port not in ports.values() and all(_is_free(each) for each in (port, port + 10_000)):
-                ports[part] = port
-                break
+    parts = ("master", "volume", "filer", "s3")
+    return dict(zip(parts, _chosen_ports(len(parts), beside=10_000), strict=True))
+
+
+def _chosen_ports(count: int, beside: int) -> list[int]:
+    """Ports that are free as well as those `beside` above them.
+
+    All are below those that systems give to connections (from 32,768 on Linux, 49,152 elsewhere), so that no connection
+    takes one before the server that it is meant for.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(20_000 - beside, 32_000 - beside, 2)
+        taken = {place for each in ports for place in (each, each + beside)}
+        if not taken & {port, port + beside} and _is_free(port) and _is_free(port + beside):
+            ports.append(port)
     return ports
 
 
