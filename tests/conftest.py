@@ -13,7 +13,7 @@ settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start real programs follow one another, since they measure; `make test` runs the others beside them."""
+    """Tests that start real programs follow one another, as they measure; `make test` runs the others beside them."""
     for item in items:
         if item.get_closest_marker("integration"):
             item.add_marker(pytest.mark.xdist_group("integration"))
