@@ -12,6 +12,7 @@ settings.register_profile("repeatable", settings.get_profile("exploring"), deran
 settings.load_profile("repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist asks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start real programs follow one another, as they measure; `make test` runs the others beside them."""
     for item in items:
