@@ -6,15 +6,22 @@ however busy the machine. `pytest --hypothesis-profile=exploring` looks for new 
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("exploring"), derandomize=True, database=None)
 settings.load_profile("repeatable")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist asks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start real programs follow one another, as they measure; `make test` runs the others beside them."""
-    for item in items:
-        if item.get_closest_marker("integration"):
-            item.add_marker(pytest.mark.xdist_group("integration"))
+class RealProgramsTogether(LoadScopeScheduling):
+    """Tests that start real programs follow one another in one process, as they measure; the others run beside them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return "tests/integration" if module.startswith("tests/integration/") else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """How `pytest -n 2`, which is `make test`, divides the tests."""
+    return RealProgramsTogether(config, log)
