@@ -119,13 +119,13 @@ def read_deploys(store: ObjectStore, handled: Collection[str]) -> tuple[list[Dep
 def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collection[str], limit: int) -> Asked:
     """The comparisons that new deploys ask for, at most `limit` of them; the others are left for the next look.
 
-    `running` is the version that runs before the first deploy that was ever seen, and `compared` the keys of all
+    `running` is the version that runs now, where no deploy was ever seen, and `compared` the keys of all
     comparisons there are. The baseline of a deploy is the version that ran when it was made, frozen into the key; for
     one whose record could not be read, it is frozen when it is first seen. A version that has been on either side of a
     comparison, such as one that a rollback brings back, is not compared again unless its record says so.
     """
     known = {version for key in compared for version in split_comparison_key(key)}
-    current = seen.current or running
+    current = seen.current
     handled, waiting = set(seen.handled), dict(seen.waiting)
     comparisons: list[str] = []
     again: dict[str, str] = {}
@@ -134,9 +134,9 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collectio
         if deploy.name in handled:
             continue
         if deploy.version is None:
-            waiting.setdefault(deploy.name, current)
+            waiting.setdefault(deploy.name, current or running)
             continue
-        baseline = deploy.baseline or waiting.get(deploy.name, current)
+        baseline = deploy.baseline or waiting.get(deploy.name, current or running)
         reason = _reason_to_ignore(deploy, deploy.version, baseline, known)
         if reason:
             ignored.append(f"{deploy.name}: {reason}")

@@ -47,6 +47,12 @@ def test_a_build_that_does_not_run_is_no_later_baseline() -> None:
     assert ask([build, SECOND], Seen(), "1.0.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.0.0__1.2.0")
 
 
+def test_before_the_first_deploy_record_the_release_of_today_runs() -> None:
+    build = Deploy("build 1.1.0", "1.1.0", baseline="1.0.0", runs=False)
+    seen = ask([build], Seen(), "1.0.0", [], 5).seen
+    assert ask([SECOND], Seen.from_text(seen.to_text()), "1.1.0", [], 5).comparisons == ("1.1.0__1.2.0",)
+
+
 def test_a_comparison_that_was_made_is_made_again_when_its_record_says_so() -> None:
     there_and_back = [
         Deploy("deploys/2.json", "1.0.0", judge_again=True),
@@ -158,7 +164,7 @@ def test_how_often_one_looks_makes_no_difference(made: list[tuple[int, bool]], l
     for _ in range(len(deploys) + 1):
         asked = ask(deploys, seen, "1.0", found, limit)
         seen, found = asked.seen, found + list(asked.comparisons)
-    assert seen.current == (at_once.seen.current if deploys else "1.0")
+    assert seen.current == at_once.seen.current
     assert set(found) == set(at_once.comparisons)
 
 
