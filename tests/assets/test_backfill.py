@@ -1,11 +1,13 @@
 """Backfills from the command line: ranges, one failure that stops no other, judging again from stored metrics alone."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from assets.partitions import comparisons_between, in_order_of_making
@@ -89,6 +91,16 @@ def test_judging_again_needs_no_run_and_one_failure_stops_no_other(
     assert (answers[KEYS[0]], answers[KEYS[1]]) == ("regression", "failed")
     assert "3 of 3  " in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    assert re.search(r"run.parquet: is damaged: .*\n    -> materialise run_metrics of", done.stderr), "with its remedy"
+    assert "client latency" in done.stdout and "client_latency" not in done.stdout
+    assert "reports/index.html" in done.stderr
+
+    named = subprocess.run(
+        [*COMMAND, str(plan), "--judge-only", "8.0__9.0"], capture_output=True, text=True, timeout=120
+    )
+    assert named.returncode == 2
+    assert "comparison 8.0__9.0: was never measured\n    -> measure it" in named.stderr
+    assert "8.0__9.0" not in dg.DagsterInstance.get().get_dynamic_partitions("comparison")
 
 
 @pytest.mark.parametrize(
