@@ -20,7 +20,7 @@ from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import judge_again
 from assets.materialize import execute, materialize
 from assets.partitions import COMPARISON_PARTITIONS, comparisons_between, in_order_of_making
-from assets.resources import PlanResource, StoreResource
+from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.exits import WRONG_INPUT
 from perf_pipeline.judge import judge_stored
@@ -124,6 +124,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         PlanResource().load()
+        WarehouseResource().open().prepare(StoreResource().open())  # said once, and not for each comparison
         chosen = _chosen(arguments, StoreResource())
         with told_to_the_user():
             outcomes = backfill(chosen, arguments.judge_only, _say)

@@ -12,6 +12,8 @@ import pytest
 
 from assets.partitions import comparisons_between, in_order_of_making
 from perf_pipeline.errors import InputError
+from perf_pipeline.metrics.extract import extract_runs
+from perf_pipeline.warehouse import Warehouse
 from tests.recorded_runs import write_run
 from tests.test_plan import MINIMAL
 
@@ -121,3 +123,14 @@ def test_a_wrong_question_ends_with_its_remedy(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.integration
+def test_a_store_that_is_away_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, plan = tmp_path / "home", tmp_path / "plan.yaml"
+    plan.write_text(MINIMAL)
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(home))
+    run = write_run(tmp_path / "runs", "1.0.0-browse-r01", seed=1)
+    Warehouse(home / "warehouse.duckdb").replace_comparison(KEYS[0], {"run": extract_runs([run]).run})
+    done = subprocess.run([*COMMAND, str(plan), *KEYS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stderr.count("bring the store back") == 1
