@@ -20,12 +20,13 @@ from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import judge_again
 from assets.materialize import execute, materialize
 from assets.partitions import COMPARISON_PARTITIONS, comparisons_between, in_order_of_making
-from assets.resources import PlanResource, StoreResource
+from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.errors import InputError, Problem
 from perf_pipeline.exits import WRONG_INPUT
 from perf_pipeline.judge import judge_stored
 from perf_pipeline.plan import split_comparison_key
 from perf_pipeline.progress import told_to_the_user
+from perf_pipeline.report.wording import prose
 from perf_pipeline.warehouse import stored_comparisons
 
 
@@ -53,6 +54,7 @@ def backfill(comparisons: Sequence[str], judge_only: bool, say: Callable[[str], 
         began = time.monotonic()
         try:
             if judge_only:
+                _check_that_it_was_measured(key, store)
                 instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [key])
                 execute(judge_again.name, key, instance)
             else:
@@ -60,7 +62,9 @@ def backfill(comparisons: Sequence[str], judge_only: bool, say: Callable[[str], 
             decision = judge_stored(store.open(), key, plan.load()).judgement.decision
             outcome = Outcome(key, decision.answer, decision.headline, time.monotonic() - began)
         except Exception as error:  # whatever it is, it is this comparison's alone
-            outcome = Outcome(key, "failed", _cause(error), time.monotonic() - began)
+            message = _cause(error)
+            say(message)
+            outcome = Outcome(key, "failed", message.partition("\n")[0], time.monotonic() - began)
         outcomes.append(outcome)
         say(f"{number} of {len(comparisons)}  {key}: {outcome.answer}, {outcome.seconds:.0f} s")
     return outcomes
@@ -71,18 +75,24 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("comparison", no_wrap=True)
     table.add_column("answer", no_wrap=True)
-    table.add_column("in a sentence")
+    table.add_column("in a sentence", overflow="fold")
     for outcome in outcomes:
-        table.add_row(outcome.comparison, outcome.answer, Text(outcome.why))
+        table.add_row(outcome.comparison, outcome.answer, Text(prose(outcome.why)))
     return table
 
 
 def _cause(error: BaseException) -> str:
-    """What was raised first: the message of a wrong input, the kind and first line of anything else."""
-    while error.__cause__ is not None:
+    """What was raised first: the message of a wrong input with its remedy, the kind and first line of anything else."""
+    while error.__cause__ is not None and not isinstance(error, InputError):
         error = error.__cause__
-    first = (str(error).strip().splitlines() or [""])[0]
-    return first if isinstance(error, InputError) else f"{type(error).__name__}: {first}"
+    first = str(error).strip().partition("\n")[0]
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {first}"
+
+
+def _check_that_it_was_measured(key: str, store: StoreResource) -> None:
+    """Raise InputError where nothing is stored of a comparison: it would stand in the UI for ever."""
+    if key not in stored_comparisons(store.open()):
+        raise InputError(Problem(f"comparison {key}", "was never measured", "measure it: without --judge-only"))
 
 
 def _chosen(arguments: argparse.Namespace, store: StoreResource) -> list[str]:
@@ -114,6 +124,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         PlanResource().load()
+        WarehouseResource().open().prepare(StoreResource().open())  # said once, and not for each comparison
         chosen = _chosen(arguments, StoreResource())
         with told_to_the_user():
             outcomes = backfill(chosen, arguments.judge_only, _say)
@@ -124,6 +135,7 @@ def main() -> int:
         sys.stderr.write("stopped; what was measured is kept, and the same command goes on with what is missing\n")
         return 130
     Console().print(outcome_table(outcomes))
+    _say(f"Reports: {StoreResource().open().uri('reports/index.html')}")
     return WRONG_INPUT if any(outcome.answer == "failed" for outcome in outcomes) else 0
 
 

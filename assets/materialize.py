@@ -45,7 +45,7 @@ def materialize(comparison: str, fresh: bool) -> None:
     instance, plan, store = _instance(), PlanResource().load(), StoreResource().open()
     end_abandoned_runs(instance)
     check_hours(plan.workload.hours)
-    WarehouseResource().open().prepare()  # what is measured ends there
+    WarehouseResource().open().prepare(store)  # what is measured ends there
     for hour in hours_to_capture(store, plan):
         execute(capture_traffic.name, hour, instance)
     instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [comparison])

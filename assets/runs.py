@@ -9,7 +9,7 @@ from pydantic import Field
 
 from assets.capture import replay_requests
 from assets.partitions import comparison_asset
-from assets.resources import PlanResource, StoreResource, TokenResource
+from assets.resources import PlanResource, StoreResource, TokenResource, WarehouseResource
 from perf_pipeline.capture.token_source import TokenSource
 from perf_pipeline.judge import settled_at
 from perf_pipeline.lab.campaign import run_campaign
@@ -23,12 +23,14 @@ from perf_pipeline.replay.workload import freeze_workload
     code_version="1",
     deps=[dg.AssetDep(replay_requests, partition_mapping=dg.AllPartitionMapping())],
 )
-def workload(plan: PlanResource, store: StoreResource) -> dg.MaterializeResult:
+def workload(plan: PlanResource, store: StoreResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """The captured requests of the hours that the plan names, frozen and named by a hash of their content.
 
     Every run of the comparison replays this one workload. It holds users and addresses, and no tokens.
     """
-    frozen = freeze_workload(store.open(), plan.load())
+    objects = store.open()
+    warehouse.open().prepare(objects)  # what is measured ends there
+    frozen = freeze_workload(objects, plan.load())
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": frozen.requests,

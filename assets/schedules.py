@@ -15,7 +15,7 @@ from assets.partitions import COMPARISON_PARTITIONS
 from assets.release import release_verdict
 from assets.resources import PlanResource, StoreResource
 from perf_pipeline.errors import InputError
-from perf_pipeline.plan import comparison_key
+from perf_pipeline.plan import compare_command, comparison_key
 from perf_pipeline.version_source import read_versions
 
 CAPTURE_MINUTE = 10
@@ -39,7 +39,8 @@ def nightly(
     A comparison that failed or was stopped is taken up again: only its missing runs are measured.
     """
     try:
-        versions = read_versions(plan.load(), store.open())
+        loaded = plan.load()
+        versions = read_versions(loaded, store.open())
     except InputError as error:
         return dg.SkipReason(f"The versions are not known: {error}")
     if versions.newest == versions.release:
@@ -49,7 +50,10 @@ def nightly(
     if running := context.instance.get_runs(RunsFilter(job_name=compare_versions.name, statuses=UNDER_WAY), limit=1):
         return dg.SkipReason(f"A comparison is still under way: run {running[0].run_id}.")
     if key in context.instance.get_materialized_partitions(release_verdict.key):
-        return dg.SkipReason(f"{key} was judged already; --fresh measures it again.")
+        again = f"`{compare_command(loaded, key)} --fresh`"
+        return dg.SkipReason(
+            f"{key} was judged already; {again} measures it again, and without --fresh what is missing."
+        )
     context.instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [key])
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     # Not the key alone: a night whose comparison failed would never be followed by another try.

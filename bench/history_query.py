@@ -42,7 +42,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 def fill(path: Path, comparisons: int) -> Warehouse:
     """A warehouse with a chain of that many comparisons, one a day."""
     warehouse = Warehouse(path)
-    warehouse.prepare()
+    warehouse.replace_comparison("", {})
     scenario = every_metric(effects=RunEffects(level=0.01))
     runs = simulate(Campaign(named(scenario, SCENARIOS)), 1, with_levels=False)
     judgement = judge(runs, "1.0", "1.1", POLICY)

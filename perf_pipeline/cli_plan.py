@@ -1,4 +1,4 @@
-"""The commands about plans: check one, ask what it can see, print what may stand in one.
+"""The commands about plans: check one, ask what it can see and which versions there are, print what may stand in one.
 
 What belongs here: parse, call, print, as in `cli`.
 """
@@ -77,6 +77,22 @@ def plan_power(path: Path, pilot: Path | None, cv: float | None, policy: str | N
         click.echo(json.dumps(power_table.to_json(loaded, seen, source), indent=2, allow_nan=False))
     else:
         Console().print(power_table.render(loaded, limits, seen, source))
+
+
+@plan.command("versions")
+@click.argument("path", metavar="PLAN", type=_PATH)
+def plan_versions(path: Path) -> None:
+    """Ask the version source of a PLAN, and say what the next night would compare."""
+    from perf_pipeline.plan import comparison_key, load_plan
+    from perf_pipeline.storage import open_store
+    from perf_pipeline.version_source import read_versions
+
+    versions = read_versions(load_plan(path), open_store(read_settings().store))
+    click.echo(f"release {versions.release}; builds {', '.join(versions.builds)}")
+    if versions.newest == versions.release:
+        click.echo("nothing to compare: no build is newer than the release")
+    else:
+        click.echo(f"to compare: {comparison_key(versions.release, versions.newest)}")
 
 
 @plan.command("schema")

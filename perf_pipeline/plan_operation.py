@@ -38,7 +38,7 @@ class GitTagSource(Section):
     kind: Literal["git_tags"] = Field(description="versions come from tags of a git repository")
     repository: str = Field(".", description="folder of the repository, relative to the plan")
     release: str = Field("v{version}", description="tags of releases; the highest version is what runs today")
-    build: str = Field("v{version}", description="tags of builds; the one made last is the newest")
+    build: str = Field("build-{version}", description="tags of builds; the one made last is the newest")
     timeout_s: float = Field(20, gt=0, le=50, description="seconds that git may take")
 
     @field_validator("release", "build")
@@ -47,6 +47,14 @@ class GitTagSource(Section):
         if pattern.count("{version}") != 1:
             raise ValueError(f"{pattern!r} does not hold {{version}} once, such as v{{version}}")
         return pattern
+
+    @model_validator(mode="after")
+    def _builds_are_told_from_releases(self) -> Self:
+        if self.release == self.build:
+            raise ValueError(
+                f"release and build are both {self.build!r}: no build would ever be newer than the release"
+            )
+        return self
 
 
 VersionSource = Annotated[ManifestSource | ObjectSource | CommandSource | GitTagSource, Field(discriminator="kind")]

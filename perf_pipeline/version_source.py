@@ -93,10 +93,16 @@ def _parsed(text: str, where: str) -> KnownVersions:
 
 
 def _from_tags(source: GitTagSource, folder: Path) -> KnownVersions:
-    """The newest release tag by its version, the build tags by the time at which they were made."""
+    """The newest release tag by its version, the build tags by the time at which they were made.
+
+    A tag without a message has no time of its own but that of its commit; tags of one time go by their versions.
+    """
     repository = folder / source.repository
-    releases = _tags(repository, source.release, "version:refname", source.timeout_s)
-    builds = _tags(repository, source.build, "creatordate", source.timeout_s)
+    if not repository.is_dir():
+        what = "the repository of version_source is not there"
+        raise InputError(Problem(str(repository), what, "clone it there, or mend version_source.repository"))
+    releases = _tags(repository, source.release, ["version:refname"], source.timeout_s)
+    builds = _tags(repository, source.build, ["version:refname", "creatordate"], source.timeout_s)
     problems = [
         Problem(str(repository), f"no tag matches {pattern}", f"tag one, or mend version_source.{field}")
         for field, pattern, found in (("release", source.release, releases), ("build", source.build, builds))
@@ -107,11 +113,15 @@ def _from_tags(source: GitTagSource, folder: Path) -> KnownVersions:
     return KnownVersions(releases[-1], tuple(builds))
 
 
-def _tags(repository: Path, pattern: str, order: str, timeout_s: float) -> list[str]:
-    """The versions in the tags that match the pattern, in git's order; tags that hold no version are others' affair."""
+def _tags(repository: Path, pattern: str, order: list[str], timeout_s: float) -> list[str]:
+    """The versions in the tags that match the pattern, in git's order, by the last key first.
+
+    Tags that hold no version are others' affair.
+    """
     before, _, after = pattern.partition(VERSION_PLACEHOLDER)
     # Without the suffix setting git sorts 1.1.0-rc1 after 1.1.0.
-    command = ["git", "-c", "versionsort.suffix=-", "-C", str(repository), "for-each-ref", f"--sort={order}"]
+    command = ["git", "-c", "versionsort.suffix=-", "-C", str(repository), "for-each-ref"]
+    command += [f"--sort={key}" for key in order]
     command += ["--format=%(refname:strip=2)", f"refs/tags/{before}*{after}"]
     tags = _printed_by(command, repository, timeout_s).split()
     versions = [tag[len(before) : len(tag) - len(after)] for tag in tags]
@@ -122,9 +132,16 @@ def _printed_by(command: list[str], folder: Path, timeout_s: float) -> str:
     """What a command prints. Raises InputError when it cannot be run, fails, or takes too long."""
     what = f"version_source: `{' '.join(command)}`"
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=True)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=timeout_s, check=True
+        )
     except FileNotFoundError as error:
         raise InputError(Problem(what, f"cannot be run: {error.strerror}: {error.filename}", "install it")) from error
+    except OSError as error:  # no permission to execute it, or a script that does not say what executes it
+        remedy = "make it executable, with a first line such as #!/bin/sh, or begin the command with its interpreter"
+        raise InputError(Problem(what, f"cannot be run: {error.strerror}: {command[0]}", remedy)) from error
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(what, f"prints what is not UTF-8: {error.reason}", "have it print UTF-8")) from error
     except subprocess.TimeoutExpired as error:
         raise InputError(
             Problem(what, f"did not end within {timeout_s:g} s", "make it faster, or raise timeout_s")

@@ -152,12 +152,23 @@ class Warehouse:
                     )
                 ) from error
 
-    def prepare(self) -> None:
+    def prepare(self, store: ObjectStore) -> None:
         """Make the file and its tables where they are not there, before anything long begins that ends here.
 
-        Raises InputError as `replace_comparison` does, and when the file cannot be made.
+        Raises InputError as `replace_comparison` does, when the file cannot be made, and when it holds comparisons of
+        which the store holds none: a folder whose disk is not mounted looks like a new store, and all would begin anew.
         """
         self.replace_comparison("", {})
+        known = self.query("SELECT DISTINCT comparison FROM run ORDER BY ALL")["comparison"].to_pylist()
+        if known and not any(store.exists(f"{_FOLDER}/{comparison}/run.parquet") for comparison in known):
+            what = (
+                f"holds {len(known)} comparisons, such as {known[0]}, and the object store {store.uri('')} none of them"
+            )
+            remedy = (
+                "bring the store back (is it mounted? is PERF_PIPELINE_STORE the right one?); to begin anew in this "
+                "store, `perf-pipeline warehouse rebuild` first makes the warehouse hold what the store does"
+            )
+            raise InputError(Problem(str(self.path), what, remedy))
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """The answer to a query. The file cannot be changed by it, and other readers are let in.

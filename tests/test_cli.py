@@ -283,6 +283,18 @@ def test_the_demo_plan_is_without_errors() -> None:
     assert "no errors" in result.output
 
 
+def test_the_versions_of_a_plan_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path / "home"))
+    plan, source = tmp_path / "plan.yaml", tmp_path / "versions.yaml"
+    plan.write_text(MINIMAL + "version_source: {kind: manifest, path: versions.yaml}\n")
+    result = run("plan", "versions", plan)
+    assert result.exit_code == 2 and "the manifest of versions cannot be read" in result.output
+    source.write_text('release: "1.0.0"\nbuilds: ["1.0.1", "1.1.0"]\n')
+    assert run("plan", "versions", plan).output == "release 1.0.0; builds 1.0.1, 1.1.0\nto compare: 1.0.0__1.1.0\n"
+    source.write_text('release: "1.1.0"\nbuilds: ["1.1.0"]\n')
+    assert "no build is newer than the release" in run("plan", "versions", plan).output
+
+
 def test_the_schema_accepts_the_demo_plan() -> None:
     import yaml
 

@@ -47,6 +47,12 @@ def test_a_build_that_does_not_run_is_no_later_baseline() -> None:
     assert ask([build, SECOND], Seen(), "1.0.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.0.0__1.2.0")
 
 
+def test_before_the_first_deploy_record_the_release_of_today_runs() -> None:
+    build = Deploy("build 1.1.0", "1.1.0", baseline="1.0.0", runs=False)
+    seen = ask([build], Seen(), "1.0.0", [], 5).seen
+    assert ask([SECOND], Seen.from_text(seen.to_text()), "1.1.0", [], 5).comparisons == ("1.1.0__1.2.0",)
+
+
 def test_a_comparison_that_was_made_is_made_again_when_its_record_says_so() -> None:
     there_and_back = [
         Deploy("deploys/2.json", "1.0.0", judge_again=True),
@@ -55,6 +61,48 @@ def test_a_comparison_that_was_made_is_made_again_when_its_record_says_so() -> N
     asked = ask(there_and_back, Seen("1.1.0"), "1.0.0", ["1.0.0__1.1.0"], 5)
     assert asked.comparisons == ("1.1.0__1.0.0", "1.0.0__1.1.0")
     assert asked.again == {"1.0.0__1.1.0": "deploys/3.json"}, "the way back was never compared"
+
+
+def unreadable(name: str) -> Deploy:
+    return Deploy(name, None)
+
+
+def test_a_record_that_is_mended_later_is_compared_with_what_ran_when_it_came() -> None:
+    first = ask([unreadable(FIRST.name), SECOND], Seen(), "1.0.0", [], 5)
+    assert first.comparisons == ("1.0.0__1.2.0",), "the one that cannot be read keeps no other from its comparison"
+    mended = ask([FIRST, SECOND], Seen.from_text(first.seen.to_text()), "1.0.0", first.comparisons, 5)
+    assert mended.comparisons == ("1.0.0__1.1.0",)
+    assert mended.seen == Seen("1.2.0", first.seen.handled | {FIRST.name}), "what was deployed after it still runs"
+    third = ask([Deploy("deploys/3.json", "1.3.0")], mended.seen, "1.0.0", [], 5)
+    assert third.comparisons == ("1.2.0__1.3.0",)
+
+
+def test_a_record_that_is_mended_before_the_next_deploy_is_what_runs() -> None:
+    waiting = ask([unreadable(FIRST.name)], Seen(), "1.0.0", [], 5)
+    assert ask([FIRST, SECOND], waiting.seen, "1.1.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
+
+
+def test_of_two_records_that_are_mended_in_turn_the_first_is_the_baseline_of_the_second() -> None:
+    third = Deploy("deploys/3.json", "1.3.0")
+    seen = ask([unreadable(FIRST.name), unreadable(SECOND.name), third], Seen(), "1.0.0", [], 5).seen
+    one = ask([FIRST, unreadable(SECOND.name)], seen, "1.0.0", [], 5)
+    two = ask([SECOND], one.seen, "1.0.0", [], 5)
+    assert one.comparisons + two.comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
+    assert two.seen.current == "1.3.0" and not two.seen.waiting
+
+
+def test_a_mended_record_for_which_there_is_no_room_keeps_its_baseline() -> None:
+    third = Deploy("deploys/3.json", "1.3.0")
+    seen = ask([unreadable(FIRST.name), unreadable(SECOND.name), third], Seen(), "1.0.0", [], 5).seen
+    full = ask([FIRST, SECOND], seen, "1.0.0", [], limit=1)
+    assert full.comparisons == ("1.0.0__1.1.0",)
+    assert ask([FIRST, SECOND], full.seen, "1.0.0", [], limit=1).comparisons == ("1.1.0__1.2.0",)
+
+
+def test_a_build_is_never_what_was_deployed_after_a_mended_record() -> None:
+    build = Deploy("zzz build 1.9.0", "1.9.0", baseline="1.0.0", runs=False)
+    seen = ask([unreadable(FIRST.name), build], Seen(), "1.0.0", [], 5).seen
+    assert ask([FIRST, SECOND], seen, "1.0.0", [], 5).comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
 
 
 def test_the_same_version_again_is_no_comparison() -> None:
@@ -79,6 +127,28 @@ def test_a_look_is_bounded_and_the_next_one_goes_on() -> None:
     st.integers(1, 4),
     st.data(),
 )
+def test_whenever_records_are_mended_the_last_deploy_runs_in_the_end(
+    made: list[tuple[int, bool]], limit: int, data: st.DataObject
+) -> None:
+    deploys = [
+        Deploy(f"deploys/{place:03d}", f"1.{version}", judge_again=again) for place, (version, again) in enumerate(made)
+    ]
+    seen, bad = Seen(), data.draw(st.sets(st.integers(0, len(deploys)), max_size=4))
+    for there in range(len(deploys) + 1):
+        bad -= data.draw(st.sets(st.sampled_from(sorted(bad)))) if bad else set()
+        found = [unreadable(d.name) if place in bad else d for place, d in enumerate(deploys[:there])]
+        seen = Seen.from_text(ask(found, seen, "1.0", [], limit).seen.to_text())
+    for _ in range(len(deploys) + 1):
+        seen = ask(deploys, seen, "1.0", [], limit).seen
+    assert (seen.current or "1.0") == (deploys[-1].version if deploys else "1.0")
+    assert not seen.waiting and seen.handled == {deploy.name for deploy in deploys}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=12),
+    st.integers(1, 4),
+    st.data(),
+)
 def test_how_often_one_looks_makes_no_difference(made: list[tuple[int, bool]], limit: int, data: st.DataObject) -> None:
     deploys = [
         Deploy(f"deploys/{place:03d}", f"1.{version}", judge_again=again) for place, (version, again) in enumerate(made)
@@ -94,7 +164,7 @@ def test_how_often_one_looks_makes_no_difference(made: list[tuple[int, bool]], l
     for _ in range(len(deploys) + 1):
         asked = ask(deploys, seen, "1.0", found, limit)
         seen, found = asked.seen, found + list(asked.comparisons)
-    assert seen.current == (at_once.seen.current if deploys else "1.0")
+    assert seen.current == at_once.seen.current
     assert set(found) == set(at_once.comparisons)
 
 
@@ -109,6 +179,7 @@ def test_records_are_read_in_order_and_bad_ones_are_named(tmp_path: Path) -> Non
     assert deploys == [
         Deploy("deploys/a.json", "1.1.0", "1.0.0"),
         Deploy("deploys/b.json", "1.2.0", judge_again=True),
+        *(Deploy(f"deploys/{letter}.json", None) for letter in "cde"),
     ]
     assert names == [f"deploys/{letter}.json" for letter in "abcde"]
     assert [problem.where for problem in problems] == [str(tmp_path / f"deploys/{letter}.json") for letter in "cde"]
@@ -117,4 +188,5 @@ def test_records_are_read_in_order_and_bad_ones_are_named(tmp_path: Path) -> Non
 
 
 def test_names_of_deploys_that_are_gone_are_forgotten() -> None:
+    assert forget(Seen("1.1.0", waiting={"a": "1.0.0", "b": "1.1.0"}), ["b"]) == Seen("1.1.0", waiting={"b": "1.1.0"})
     assert forget(Seen("1.1.0", frozenset({"a", "b"})), ["b", "c"]) == Seen("1.1.0", frozenset({"b"}))

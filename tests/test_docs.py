@@ -50,6 +50,16 @@ def test_the_version_sources_of_the_nightly_page_are_read() -> None:
     assert [source.kind for source in sources] == ["manifest", "object", "command", "git_tags"]
 
 
+def test_the_messages_of_the_nightly_page_are_those_that_are_said() -> None:
+    rows = re.findall(r"^\| (.+?) \| .+ \| .+ \|$", NIGHTLY.partition("## When something fails")[2], re.MULTILINE)
+    said = [message for row in rows for message in re.findall(r"\*([^*]+)\*", row)]
+    assert len(said) >= 12
+    files = [path for folder in ("perf_pipeline", "assets") for path in (ROOT / folder).rglob("*.py")]
+    program = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    for part in [part.strip(" ,():") for message in said for part in re.split("…|500", message)]:
+        assert part in program or part == "version" or part == "the file: Invalid JSON", part
+
+
 def test_the_log_line_of_the_nightly_page_has_every_field() -> None:
     (line,) = re.findall(r"^\{\"v\".+$", NIGHTLY, re.MULTILINE)
     fields = read_fields(line.encode())

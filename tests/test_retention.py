@@ -197,12 +197,13 @@ def test_the_command_shows_first_and_removes_then(tmp_path: Path, monkeypatch: p
     for name in ("PERF_PIPELINE_PLAN", "PERF_PIPELINE_STORE", "PERF_PIPELINE_WAREHOUSE"):
         monkeypatch.delenv(name, raising=False)
     store = LocalObjectStore(tmp_path / "objects")
-    store.put("raw/shop/dt=2001-01-01/hour=04/part=0/0.ndjson.zst", b"")
+    store.put("raw/shop-access-log-of-europe/dt=2001-01-01/hour=04/part=0/0.ndjson.zst", b"")
     shown = CliRunner().invoke(main, ["prune", "--dry-run"])
     assert shown.exit_code == 0, shown.output
     assert "raw log" in shown.output
     assert "2001-01-01  2001-01-01" in shown.output
     assert "1 item would go" in shown.output
+    assert "hour=04" in shown.output.replace("\n", "").replace(" ", ""), "what goes is named whole"
     assert store.keys("raw")
     removed = CliRunner().invoke(main, ["prune"])
     assert removed.exit_code == 0

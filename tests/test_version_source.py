@@ -90,6 +90,7 @@ def test_a_command(tmp_path: Path, store: LocalObjectStore) -> None:
         ([sys.executable, "-c", "import sys; sys.exit('registry says no')"], "exit code 1: registry says no"),
         ([sys.executable, "-c", "import time; time.sleep(30)"], "did not end within 0.5 s"),
         ([sys.executable, "-c", "print('nothing')"], "is empty or not a mapping"),
+        ([sys.executable, "-c", "import sys; sys.stdout.buffer.write(bytes([255]))"], "is not UTF-8"),
     ],
 )
 def test_a_command_that_fails_is_never_an_empty_answer(
@@ -120,7 +121,33 @@ def test_tags_of_a_git_repository(tmp_path: Path, store: LocalObjectStore) -> No
     assert read_versions(plan, store) == KnownVersions("1.10.0", ("2.0", "1.11.0-dev"))
 
 
+def test_tags_without_a_time_of_their_own_go_by_their_versions(tmp_path: Path, store: LocalObjectStore) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
+    for tag in ("v1.0.0", "build-1.0.10", "build-1.0.9"):
+        git(tmp_path, "tag", tag)
+    assert read_versions(plan_with(tmp_path, {"kind": "git_tags"}), store).builds == ("1.0.9", "1.0.10")
+
+
+def test_a_repository_that_is_not_there_is_named(tmp_path: Path, store: LocalObjectStore) -> None:
+    plan = plan_with(tmp_path, {"kind": "git_tags", "repository": "shop"})
+    assert f"{tmp_path / 'shop'}: the repository of version_source is not there" in refused(plan, store)
+
+
+@pytest.mark.parametrize(("text", "mode"), [("#!/bin/sh\necho", 0o644), ("no interpreter", 0o755)])
+def test_a_script_that_cannot_be_executed_is_said(
+    tmp_path: Path, store: LocalObjectStore, text: str, mode: int
+) -> None:
+    script = tmp_path / "newest-builds.sh"
+    script.write_text(text)
+    script.chmod(mode)
+    message = refused(plan_with(tmp_path, {"kind": "command", "command": ["./newest-builds.sh"]}), store)
+    assert "cannot be run: " in message and "make it executable" in message
+
+
 def test_a_source_that_is_wrong_is_an_error_of_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no build would ever be newer"):
+        plan_with(tmp_path, {"kind": "git_tags", "build": "v{version}"})
     with pytest.raises(InputError, match="does not hold"):
         plan_with(tmp_path, {"kind": "git_tags", "release": "v*"})
     with pytest.raises(InputError, match="version_source"):

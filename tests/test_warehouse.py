@@ -53,6 +53,24 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(tmp_path / "deep" / "warehouse.duckdb", patience_s=0.3)
 
 
+def test_a_store_that_holds_nothing_of_what_the_warehouse_knows_is_refused(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    store, mount = LocalObjectStore(tmp_path / "store"), tmp_path / "mount"
+    warehouse.prepare(store)  # both are new
+    tables = extract_runs([write_run(tmp_path / "runs", "1.0-browse-r01", seed=1)])
+    write_metrics(store, A, tables)
+    for comparison in (A, B):  # B was judged elsewhere, or its tables were lost
+        warehouse.replace_comparison(comparison, {"run": tables.run})
+    warehouse.prepare(store)
+    mount.mkdir()
+    with pytest.raises(InputError, match=rf"holds 2 comparisons, such as {A}, and the object store {mount} none of"):
+        warehouse.prepare(LocalObjectStore(mount))
+    assert not list(mount.iterdir())
+    warehouse.rebuild(LocalObjectStore(mount))  # the named way to begin anew
+    warehouse.prepare(LocalObjectStore(mount))
+
+
 def test_a_comparison_is_replaced_and_the_others_stay(warehouse: Warehouse) -> None:
     warehouse.replace_comparison(A, {"gate_pooled": pooled(0.1, 0.2)})
     warehouse.replace_comparison(B, {"gate_pooled": pooled(0.3)})

@@ -33,7 +33,7 @@ def render(expired: Sequence[Expired], dry_run: bool) -> RenderableType:
     table.add_column("count", justify="right", no_wrap=True, min_width=5)
     table.add_column("from", no_wrap=True, min_width=10)
     table.add_column("to", no_wrap=True, min_width=10)
-    table.add_column("such as", overflow="ellipsis", no_wrap=True)
+    table.add_column("such as", overflow="fold")
     for kind, name in _KINDS.items():
         if items := [item for item in expired if item.kind == kind]:
             times = sorted(item.since for item in items)

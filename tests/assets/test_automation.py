@@ -98,7 +98,8 @@ def test_what_was_judged_is_not_measured_again(
     instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
 ) -> None:
     instance.report_runless_asset_event(dg.AssetMaterialization(release_verdict.key, partition="1.0.0__1.1.0"))
-    assert "judged already" in skipped(night(instance, resources))
+    said = skipped(night(instance, resources))
+    assert "judged already" in said and "plan.yaml --baseline 1.0.0 --candidate 1.1.0 --fresh`" in said
 
 
 def tick(
@@ -190,4 +191,9 @@ def test_a_tick_is_bounded_and_a_bad_record_stops_no_other(
     assert keys(first) + keys(second) == [f"{b}__{c}" for b, c in zip(
         ["1.0.0", "2.1", "2.2", "2.3", "2.4"], ["2.1", "2.2", "2.3", "2.4", "2.5"], strict=True)]  # fmt: skip
     assert keys(third) == []
-    assert "deploys/0.json" in str(third.skip_reason)
+    assert "deploys/0.json" in str(third.skip_reason) and "what ran when it came" in str(third.skip_reason)
+    store.put("deploys/0.json", json.dumps({"version": "1.1.0"}).encode())
+    mended = tick(instance, resources, third.cursor)
+    assert keys(mended) == ["1.0.0__1.1.0"], "not what runs now, 2.5"
+    store.put("deploys/6.json", json.dumps({"version": "2.6"}).encode())
+    assert keys(tick(instance, resources, mended.cursor)) == ["2.5__2.6"]

@@ -1,15 +1,19 @@
 """Backfills from the command line: ranges, one failure that stops no other, judging again from stored metrics alone."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from assets.partitions import comparisons_between, in_order_of_making
 from perf_pipeline.errors import InputError
+from perf_pipeline.metrics.extract import extract_runs
+from perf_pipeline.warehouse import Warehouse
 from tests.recorded_runs import write_run
 from tests.test_plan import MINIMAL
 
@@ -89,6 +93,16 @@ def test_judging_again_needs_no_run_and_one_failure_stops_no_other(
     assert (answers[KEYS[0]], answers[KEYS[1]]) == ("regression", "failed")
     assert "3 of 3  " in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    assert re.search(r"run.parquet: is damaged: .*\n    -> materialise run_metrics of", done.stderr), "with its remedy"
+    assert "client latency" in done.stdout and "client_latency" not in done.stdout
+    assert "reports/index.html" in done.stderr
+
+    named = subprocess.run(
+        [*COMMAND, str(plan), "--judge-only", "8.0__9.0"], capture_output=True, text=True, timeout=120
+    )
+    assert named.returncode == 2
+    assert "comparison 8.0__9.0: was never measured\n    -> measure it" in named.stderr
+    assert "8.0__9.0" not in dg.DagsterInstance.get().get_dynamic_partitions("comparison")
 
 
 @pytest.mark.parametrize(
@@ -109,3 +123,14 @@ def test_a_wrong_question_ends_with_its_remedy(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.integration
+def test_a_store_that_is_away_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, plan = tmp_path / "home", tmp_path / "plan.yaml"
+    plan.write_text(MINIMAL)
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(home))
+    run = write_run(tmp_path / "runs", "1.0.0-browse-r01", seed=1)
+    Warehouse(home / "warehouse.duckdb").replace_comparison(KEYS[0], {"run": extract_runs([run]).run})
+    done = subprocess.run([*COMMAND, str(plan), *KEYS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stderr.count("bring the store back") == 1

@@ -110,6 +110,18 @@ def test_a_store_that_is_away_is_said_and_is_there_again_afterwards(measured: Me
     assert measured.answers() == [("browse", "regression")]
 
 
+def test_a_folder_whose_disk_is_not_mounted_is_no_new_store(measured: Measured) -> None:
+    measured.execute("judge_measured")
+    away = measured.objects.rename(measured.objects.with_name("elsewhere"))
+    measured.objects.mkdir()  # as a mount point is when nothing is mounted
+    with pytest.raises(InputError, match=r"the object store .*objects none of them\n    -> bring the store back"):
+        measured.execute("compare_versions")
+    assert not list(measured.objects.iterdir()), "nothing was begun there"
+    measured.objects.rmdir()
+    away.rename(measured.objects)
+    assert measured.answers() == [("browse", "regression")]
+
+
 def test_schedule_and_sensor_wait_for_a_store_that_is_away(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(MINIMAL)
     (tmp_path / "objects").touch()

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.recorded_runs import write_run
 
@@ -75,3 +76,16 @@ def test_the_demo_travels_in_the_wheel(unpacked: Path, tmp_path: Path) -> None:
     assert not list(unpacked.rglob("*.pyc"))
     refused = run(unpacked, tmp_path, "demo", "--candidate", "9")
     assert refused.returncode == 2 and "unknown version 9" in refused.stderr
+
+
+def test_the_manifests_travel_in_the_wheel_with_what_they_name(unpacked: Path, tmp_path: Path) -> None:
+    ask = f"import sys; sys.path.insert(0, {str(unpacked)!r}); from perf_pipeline.files import project_file; "
+    command = [sys.executable, "-c", ask + "print(project_file('k8s'))"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    manifests = Path(said.strip())
+    assert manifests.is_relative_to(unpacked)
+    there = {path.relative_to(manifests) for path in manifests.rglob("*") if path.is_file()}
+    assert there == {path.relative_to(ROOT / "k8s") for path in (ROOT / "k8s").rglob("*") if path.is_file()}
+    for kustomization in manifests.rglob("kustomization.yaml"):
+        named = yaml.safe_load(kustomization.read_text())["resources"]
+        assert named and all((kustomization.parent / resource).exists() for resource in named)
