@@ -58,6 +58,16 @@ def test_a_k6_that_is_too_old_or_none_is_named(
         find_k6({"PATH": str(tmp_path / "bin")})
 
 
+def test_an_old_k6_that_hides_the_one_of_the_environment_is_to_leave_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_wheel(monkeypatch, tmp_path)
+    stub(tmp_path / "bin", "k6 v0.49.0 (go1.21, linux/amd64)")
+    stub(tmp_path / "scripts", "k6 v1.1.0 (commit/x, go1.24.4, linux/amd64)")
+    with pytest.raises(InputError, match=rf"update it, or take {tmp_path}/bin off PATH"):
+        find_k6({"PATH": str(tmp_path / "bin")})
+
+
 def test_a_k6_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_wheel(monkeypatch, tmp_path)
     stub(tmp_path / "bin", "").write_bytes(b"\x7fELF nonsense")

@@ -89,7 +89,10 @@ def find_k6(environ: Mapping[str, str] = os.environ) -> K6:
         raise InputError(Problem(str(path), f"does not tell its version; `k6 version` says {said}", _HOW_TO_GET_IT))
     version = (int(match[1]), int(match[2]), int(match[3]))
     if version < OLDEST:
-        raise InputError(Problem(str(path), f"is k6 {match[0]}, and k6 1.0 or newer is needed", _HOW_TO_GET_IT))
+        remedy = f"update it, or take {path.parent} off PATH: then the one of this Python environment is taken"
+        if not on_path or shutil.which("k6", path=str(scripts)) is None:
+            remedy = _HOW_TO_GET_IT
+        raise InputError(Problem(str(path), f"is k6 {match[0]}, and k6 1.0 or newer is needed", remedy))
     return K6(path, version, source)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from perf_pipeline.plan import LoadSection, ScenarioSection
+from perf_pipeline.replay import chunks
 from perf_pipeline.replay import k6 as k6_module
 from perf_pipeline.replay.chunks import replay_folder, write_replay
 from perf_pipeline.replay.k6 import find_k6, k6_command, k6_environment, read_hold_start
@@ -116,6 +117,7 @@ def replay(
     script = odd / "replay.js"
     shutil.copy(k6_module.SCRIPT, script)
     monkeypatch.setattr(k6_module, "SCRIPT", script)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 130)  # so that requests come from several chunks
     csv_path = odd / "k6.csv"
     with replay_folder() as folder:
         target = f"http://127.0.0.1:{recorder.server_port}"

@@ -78,8 +78,14 @@ def test_the_regression_is_found_and_the_report_is_there(
     ]
     assert verdicts["client_latency"] in ("regression", "inconclusive", "not comparable")
     set_aside = [run["run_id"] for run in judgement["runs"] if run["status"] != "passed"]
-    if verdicts["client_latency"] != "regression" or verdicts["upstream_latency"] == "regression":
-        pytest.skip(f"the machine is too busy for three short runs a side: {verdicts}, not passed: {set_aside}")
+    found = verdicts["client_latency"] == "regression" and verdicts["upstream_latency"] != "regression"
+    sight = next(one["smallest_detectable"] for one in judgement["verdicts"] if one["metric"] == "client_latency")
+    blind = set_aside or sight is None or sight > 0.5
+    assert found or blind, f"a change of {sight} would have been seen, and 1.1.0 is slower by more: {verdicts}"
+    if not found:
+        pytest.skip(
+            f"the machine is too busy for three short runs a side: {verdicts}, sees {sight}, not passed: {set_aside}"
+        )
     assert result.returncode == 1
     assert "regression" in result.stdout.lower()
 
