@@ -33,7 +33,7 @@ ui: setup ## open Dagster with everything that was materialised
 	@$(BIN)/perf-pipeline ui $(ARGS)
 
 test: setup ## all tests: unit, property, Dagster, end to end with real k6
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 services: .services/kafka/.installed .services/bin/weed node_modules/axe-core/axe.min.js ## get what tests use besides Python: Kafka, an S3 server, axe-core
 

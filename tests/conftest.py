@@ -15,11 +15,17 @@ settings.load_profile("repeatable")
 
 
 class RealProgramsTogether(LoadScopeScheduling):
-    """Tests that start real programs follow one another in one process, as they measure; the others run beside them."""
+    """Tests that measure follow one another in one process, and so do those that share a broker and a bucket.
+
+    All others are divided by module and run beside them.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        return "tests/integration" if module.startswith("tests/integration/") else module
+        folder, _, name = module.rpartition("/")
+        if folder != "tests/integration":
+            return module
+        return "servers" if name.startswith(("test_bucket", "test_capture_")) else "lab"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
