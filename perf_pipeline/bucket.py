@@ -22,15 +22,22 @@ from urllib.parse import parse_qsl, urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError, SSLError
+from botocore.exceptions import ConnectionError as NoConnectionError
 
-from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
 
 _WHERE = "PERF_PIPELINE_STORE"
 _PARAMETERS = ("region", "endpoint", "path_style", "kms_key")
 _NOT_THERE = ("404", "NoSuchKey", "NotFound")
 _KEYS_OF_A_DELETE = 1000
 _ATTEMPTS = 8
+_TIMEOUTS_S = {"connect_timeout": 10, "read_timeout": 30}
+"""Shorter than boto3's minute each: a server that swallows packets is said, and waited for, within minutes."""
+_AWAY = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers of a server that is there but cannot do it now; 501 stays what it is: it never can."""
+_AWAY_CODES = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
+"""The same, where the status says less than the code: within the answer to a removal of many, or with 400."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ def open_bucket(location: str) -> "BucketObjectStore":
     where = parse_location(location)
     config = Config(
         retries={"mode": "standard", "max_attempts": _ATTEMPTS},
+        **_TIMEOUTS_S,
         s3={"addressing_style": "path"} if where.path_style else {},
     )
     with _told(location):
@@ -178,6 +186,8 @@ class BucketObjectStore:
                 answer = self._client.delete_objects(Bucket=self._location.bucket, Delete=request)
             if errors := answer.get("Errors"):
                 what = f"cannot be removed: {errors[0].get('Message') or errors[0].get('Code')}"
+                if errors[0].get("Code") in _AWAY_CODES:
+                    raise StoreAwayError(Problem(self.uri(keys[start]), what, _REMEDY_AWAY))
                 raise InputError(Problem(self.uri(keys[start]), what, "allow s3:DeleteObject on the bucket"))
 
     def put_folder(self, prefix: str, folder: Path) -> None:
@@ -196,7 +206,8 @@ class BucketObjectStore:
         self._delete([f"{prefix}/{name}" for name in before if name not in files and name not in old_heads])
         for name in heads:
             self.put(f"{prefix}/{name}", files[name].read_bytes())
-        shutil.rmtree(folder)
+        # What stays of it is no reason to try all of this again, with the files that are left.
+        shutil.rmtree(folder, ignore_errors=True)
 
     def local_folder(self, prefix: str) -> Path:
         """A local copy of the objects below the prefix, to read only. Raises KeyError when there are none.
@@ -223,16 +234,32 @@ class BucketObjectStore:
 
 @contextmanager
 def _told(where: str) -> Iterator[None]:
-    """Turn what the server or the client refuses into an InputError that says what to look at."""
+    """Turn what the server or the client refuses into an InputError that says what to look at.
+
+    What may pass by itself is a StoreAwayError: no connection, no answer in time, an answer of a server in trouble.
+    """
     try:
         yield
     except ClientError as error:
         said = error.response["Error"]
         what = f"{error.operation_name} was refused: {said.get('Code')} {said.get('Message', '')}".rstrip()
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if status in _AWAY or said.get("Code") in _AWAY_CODES:
+            raise StoreAwayError(Problem(where, what, _REMEDY_AWAY)) from None
         raise InputError(Problem(where, what, _remedy(said.get("Code", "")))) from None
+    except SSLError as error:  # a connection error to boto3, but a certificate does not mend itself
+        raise InputError(Problem(where, str(error), _REMEDY_SETTINGS)) from None
+    except (NoConnectionError, HTTPClientError, IncompleteReadError) as error:
+        raise StoreAwayError(Problem(where, str(error), _REMEDY_AWAY)) from None
     except BotoCoreError as error:
-        remedy = "set region, endpoint and credentials as docs/capture.md says, and see that the server runs"
-        raise InputError(Problem(where, str(error), remedy)) from None
+        raise InputError(Problem(where, str(error), _REMEDY_SETTINGS)) from None
+
+
+_REMEDY_SETTINGS = "set region, endpoint and credentials as docs/capture.md says"
+_REMEDY_AWAY = (
+    "see that the server runs and can be reached, and try again; "
+    "if it never could be, set region and endpoint as docs/capture.md says"
+)
 
 
 def _remedy(code: str) -> str:

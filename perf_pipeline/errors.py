@@ -1,4 +1,4 @@
-"""The one exception for a question or an input that is wrong.
+"""The one exception for a question or an input that is wrong, and the kind of it that may pass by itself.
 
 Code that reads what people wrote or recorded collects every problem it finds and raises them together. The command line
 turns an `InputError` into exit code 2 and its message; any other exception is a defect of ours.
@@ -32,3 +32,10 @@ class InputError(Exception):
         """Hold one problem or several."""
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class StoreAwayError(InputError):
+    """The object store cannot be reached, or says that it cannot answer now: this may pass by itself.
+
+    Whoever has something to store that took long to make waits; for everybody else it is an InputError.
+    """

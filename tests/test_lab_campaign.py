@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
 from perf_pipeline.lab import campaign as campaign_module
 from perf_pipeline.lab import lock, patience
 from perf_pipeline.lab.campaign import CampaignReport, run_campaign
@@ -135,7 +135,12 @@ def test_a_full_disk_loses_one_run_and_says_what_to_do(lab: Lab) -> None:
     assert (list(report.found), list(report.measured)) == (lab.order[:2], lab.order[2:])
 
 
-def test_a_store_that_cannot_be_written_for_a_while_costs_no_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [OSError(30, "Read-only file system"), StoreAwayError(Problem("s3://b", "no connection"))]
+)
+def test_a_store_that_cannot_be_written_for_a_while_costs_no_run(
+    error: Exception, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(patience, "_TRY_EVERY_S", 0)
     put, asked = lab.store.put_folder, list[str]()
     workload = freeze_workload(lab.store, lab.plan)
@@ -143,13 +148,34 @@ def test_a_store_that_cannot_be_written_for_a_while_costs_no_run(lab: Lab, monke
     def away_for_a_while(prefix: str, folder: Path) -> None:
         asked.append(prefix)
         if len(asked) in (1, 2, 5):
-            raise OSError(30, "Read-only file system")
+            raise error
         put(prefix, folder)
 
     monkeypatch.setattr(lab.store, "put_folder", away_for_a_while)
     report = lab.measure(workload=workload)
     assert lab.measured == lab.order == list(report.measured), "each was measured once"
     assert len(asked) == len(lab.order) + 3
+
+
+def test_a_bucket_that_stays_away_loses_one_run_and_says_which(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_TRY_EVERY_S", 0)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.05)
+    workload = freeze_workload(lab.store, lab.plan)
+    put = lab.store.put_folder
+
+    def away(prefix: str, folder: Path) -> None:
+        if prefix.endswith(lab.order[1]):
+            raise StoreAwayError(Problem("s3://b", "no connection", "see that it runs"))
+        put(prefix, folder)
+
+    with monkeypatch.context() as gone:
+        gone.setattr(lab.store, "put_folder", away)
+        with pytest.raises(StoreAwayError, match="the run could not be written: no connection") as caught:
+            lab.measure(workload=workload)
+    (problem,) = caught.value.problems
+    assert f"the run {lab.order[1]} is lost" in problem.remedy and "the same command" in problem.remedy
+    report = lab.measure(workload=workload)
+    assert (list(report.found), list(report.measured)) == (lab.order[:1], lab.order[1:])
 
 
 def test_a_failed_run_is_recorded_and_not_repeated(lab: Lab) -> None:
@@ -352,3 +378,22 @@ def test_a_campaign_that_goes_on_keeps_what_was_said_at_a_look(lab: Lab, tmp_pat
     assert asked == [3], "the first look is not taken twice"
     assert {run_id.split("-")[1] for run_id in report.measured} == {"two"}
     assert json.loads(lab.store.get(f"{PREFIX}/looks.json")) == {"2": ["one"], "3": ["two"]}
+
+
+def test_a_store_that_is_away_at_a_look_is_waited_for(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "_TRY_EVERY_S", 0)
+    with_looks(lab, tmp_path)
+    away, exists = [StoreAwayError(Problem("s3://b", "no connection"))] * 2, lab.store.exists
+
+    def sometimes(key: str) -> bool:
+        if key.endswith("looks.json") and away:
+            raise away.pop()
+        return exists(key)
+
+    monkeypatch.setattr(lab.store, "exists", sometimes)
+    asked: list[int] = []
+    look_at(lab, {2: {"one"}, 3: set()}, asked)
+    assert asked == [2, 3]
+    assert not away

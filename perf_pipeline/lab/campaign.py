@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
-from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
 from perf_pipeline.lab.interruption import orderly_end
 from perf_pipeline.lab.local import LocalEnvironment
 from perf_pipeline.lab.lock import one_campaign_at_a_time
@@ -102,7 +103,7 @@ def run_campaign(
             with lab_on(environment.placement.load):
                 measured |= _measure(store, campaign, missing, builds)
             if settled is not None and look < plan.schedule.repeats:
-                done |= _look(store, comparison, look, settled)
+                done |= patiently(partial(_look, store, comparison, look, settled), store.uri(_prefix(comparison)))
     records = {**found, **measured}
     return CampaignReport(
         comparison=comparison,
@@ -191,6 +192,13 @@ def _measure_run(store: ObjectStore, campaign: Campaign, planned: PlannedRun, pr
             "command goes on with what is missing"
         )
         raise InputError(Problem(store.uri(prefix), what, remedy)) from error
+    except StoreAwayError as error:
+        what = f"the run could not be written: {error.problems[0].what}"
+        remedy = (
+            f"see that the store's server runs and can be reached; the run {planned.run_id} is lost, all runs before "
+            "it are kept, and the same command measures it again and goes on with what is missing"
+        )
+        raise StoreAwayError(Problem(store.uri(prefix), what, remedy)) from error
 
 
 def _look(store: ObjectStore, comparison: str, look: int, settled: Settled) -> set[str]:

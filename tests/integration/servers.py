@@ -4,6 +4,7 @@ What belongs here: starting them on free ports of 127.0.0.1, waiting until they 
 them into `.services/`. They run under the lab's `programs`, so that nothing outlives the tests, however these end.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -12,7 +13,6 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -211,12 +211,14 @@ class S3Server:
 
     def _writes(self) -> bool:
         client, bucket = self.client(), "ready"
-        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        with contextlib.suppress(client.exceptions.BucketAlreadyOwnedByYou, client.exceptions.BucketAlreadyExists):
+            # It is there already when the server was stopped, or when another try made it.
+            client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
         client.put_object(Bucket=bucket, Key="ready", Body=b"ready")
         return True
 
 
-@contextmanager
+@contextlib.contextmanager
 def ended(server: KafkaServer | S3Server) -> Iterator[None]:
     """Start a server, and stop it when the block is left."""
     server.start()
