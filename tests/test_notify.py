@@ -2,13 +2,17 @@
 
 import json
 import logging
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
+from perf_pipeline import notify
 from perf_pipeline.notify import deliver, links_of
 
 SECRET = "T000/B000/very-secret"
@@ -20,6 +24,9 @@ class Webhook:
     def __init__(self, *answers: tuple[int, dict[str, str]]) -> None:
         self.answers = list(answers)
         self.bodies: list[dict] = []
+        self.slow_s = 0.0
+        """How long it thinks about a message that it has read."""
+        self.closing = threading.Event()
 
     @contextmanager
     def serving(self) -> Iterator[str]:
@@ -29,6 +36,7 @@ class Webhook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 webhook.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                webhook.closing.wait(webhook.slow_s)
                 status, headers = webhook.answers.pop(0) if len(webhook.answers) > 1 else webhook.answers[0]
                 self.send_response(status)
                 for name, value in headers.items():
@@ -45,6 +53,7 @@ class Webhook:
             try:
                 yield f"http://127.0.0.1:{server.server_port}/services/{SECRET}"
             finally:
+                self.closing.set()
                 server.shutdown()
                 thread.join()
 
@@ -103,6 +112,82 @@ def test_no_webhook_there_is_said_without_its_secret(caplog: pytest.LogCaptureFi
     assert delivery.words == "127.0.0.1 could not be reached (ConnectionError)"
     assert len(pauses) == 4
     assert SECRET not in caplog.text
+
+
+def test_a_webhook_that_is_slow_gets_the_message_once() -> None:
+    webhook = Webhook((200, {}))
+    webhook.slow_s = 60
+    with webhook.serving() as address:
+        delivery = deliver(address, {"text": "hello"}, lambda _: None, budget_s=20, timeouts_s=(5, 2))
+        assert webhook.bodies == [{"text": "hello"}]
+    assert not delivery.arrived
+    assert delivery.words == (
+        "127.0.0.1 gave no answer within 2 s: the message may have arrived, and is not sent again"
+    )
+    assert len(webhook.bodies) == 1
+
+
+def test_a_handshake_that_is_not_answered_is_tried_again() -> None:
+    pauses: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"https://127.0.0.1:{mute.getsockname()[1]}/{SECRET}"
+        delivery = deliver(address, {"text": "hello"}, pauses.append, timeouts_s=(0.2, 0.2))
+    assert delivery.words.startswith("127.0.0.1 could not be reached ("), "nothing was sent yet"
+    assert len(pauses) == 4
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "pauses"), [("30", [30.0]), ("31", [30.0]), ("5", [5.0, 5.0, 5.0, 8.0]), ("", [1.0, 2.0, 4.0, 8.0])]
+)
+def test_all_of_it_takes_no_longer_than_its_budget(
+    asked_for: str, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    webhook = Webhook((503, {"Retry-After": asked_for}))
+    with webhook.serving() as address:
+        monkeypatch.setattr(notify, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        delivery = deliver(address, {"text": "hello"}, sleep)
+    assert slept == pauses
+    assert now[0] <= notify.BUDGET_S - 1
+    assert "answered 503" in delivery.words
+
+
+def test_a_try_that_no_time_is_left_for_is_not_made() -> None:
+    webhook = Webhook((503, {"Retry-After": "30"}))
+    with webhook.serving() as address:
+        delivery = deliver(address, {"text": "hello"}, lambda _: pytest.fail("waits too long"), budget_s=20)
+    assert len(webhook.bodies) == 1
+    assert "answered 503" in delivery.words
+
+
+def test_an_answer_that_comes_drop_by_drop_is_not_waited_for() -> None:
+    got: list[bytes] = []
+
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            got.append(connection.recv(65536))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
+            for _ in range(600):
+                time.sleep(0.1)
+                try:
+                    connection.sendall(b".")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        began_s = time.monotonic()
+        assert deliver(f"http://127.0.0.1:{server.getsockname()[1]}/", {"text": "hello"}).arrived
+        assert time.monotonic() - began_s < 45
+        thread.join()
+    assert b"Content-Length" in got[0]
 
 
 @pytest.mark.parametrize("address", ["", "not an address", "ftp://127.0.0.1/x", "http://[1/very-secret"])
