@@ -27,7 +27,10 @@ _PATH = click.Path(path_type=Path)
 @click.option("--plan", "plan_path", type=_PATH, help="Plan with the retention section.  [default: the deployment's]")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
 def prune(plan_path: Path | None, dry_run: bool) -> None:
-    """Remove what is older than the plan keeps it: raw logs, requests, tokens, workloads, runs, reports."""
+    """Remove what is older than the plan keeps it: raw logs, requests, tokens, workloads, runs, reports.
+
+    The captured hours that the plan's workload names stay; their tokens are blanked like all others.
+    """
     from datetime import UTC, datetime
 
     from perf_pipeline.plan import load_plan
@@ -38,10 +41,10 @@ def prune(plan_path: Path | None, dry_run: bool) -> None:
 
     settings = read_settings()
     store = open_store(settings.store)
-    expired = find_expired(store, load_plan(plan_path or settings.plan).retention, datetime.now(UTC))
-    Console().print(render(expired, dry_run))
+    outlived = find_expired(store, load_plan(plan_path or settings.plan), datetime.now(UTC))
+    Console().print(render(outlived, dry_run))
     if not dry_run:
-        prune(store, Warehouse(settings.warehouse), expired)
+        prune(store, Warehouse(settings.warehouse), outlived.expired)
 
 
 @click.group()

@@ -62,7 +62,10 @@ VersionSource = Annotated[ManifestSource | ObjectSource | CommandSource | GitTag
 
 
 class RetentionSection(Section):
-    """How long each kind of thing is kept; `perf-pipeline prune` removes what is older. null keeps it for ever."""
+    """How long each kind of thing is kept; `perf-pipeline prune` removes what is older. null keeps it for ever.
+
+    Raw logs and requests of the hours that `workload.hours` names stay as long as it does.
+    """
 
     raw_days: float | None = Field(30, ge=0, description="days of raw access log, which holds whatever users sent")
     requests_days: float | None = Field(30, ge=0, description="days of requests that may be replayed")

@@ -2,7 +2,8 @@
 
 What belongs here: finding what has outlived the plan's retention section, and removing it. What holds people's requests
 (raw log, requests, quarantine, workloads) ages from the captured hour, what was measured from its last hold.
-An expired token is blanked where it stands; the requests beside it stay until their own time has come.
+An expired token is blanked where it stands; the requests beside it stay until their own time has come. The captured
+hours that the plan's workload names are kept whatever their age: comparisons go on being replayed from them.
 """
 
 import json
@@ -14,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
-from perf_pipeline.capture.hours import hour_of
+from perf_pipeline.capture.hours import hour_folder, hour_of
 from perf_pipeline.capture.token_renewal import blank_tokens, may_hold_tokens
 from perf_pipeline.lab.run_directory import RECORD_NAME
-from perf_pipeline.plan_operation import RetentionSection
+from perf_pipeline.plan import Plan
 from perf_pipeline.progress import track
 from perf_pipeline.storage import ObjectStore
 from perf_pipeline.warehouse import Warehouse, read_table
@@ -38,11 +39,23 @@ class Expired:
     objects: int
 
 
-def find_expired(store: ObjectStore, retention: RetentionSection, now: datetime) -> list[Expired]:
-    """Everything in the store that is older than its retention, the oldest of each kind first.
+@dataclass(frozen=True)
+class Outlived:
+    """What is older than the plan keeps its kind, the oldest of each kind first."""
 
-    What has no time that can be read is never expired: it is kept until a person looks at it.
+    expired: tuple[Expired, ...]
+    """What goes."""
+    kept: tuple[Expired, ...] = ()
+    """Raw logs and requests that stay, since the plan's `workload.hours` names their hour."""
+
+
+def find_expired(store: ObjectStore, plan: Plan, now: datetime) -> Outlived:
+    """Everything in the store that is older than the plan's retention, apart from what the plan names.
+
+    What has no time that can be read is never expired: it is kept until a person looks at it. Tokens are blanked in the
+    hours that the plan names as in all others.
     """
+    retention = plan.retention
     found: list[Expired] = []
     for kind, days, folders in (
         ("raw", retention.raw_days, _captured_folders(store, "raw")),
@@ -55,13 +68,22 @@ def find_expired(store: ObjectStore, retention: RetentionSection, now: datetime)
     ):
         if days is not None:
             found += _older(kind, folders, now - timedelta(days=days))
+    named = _named_by(plan)
+    kept = tuple(item for item in found if item.prefix in named)
+    found = [item for item in found if item.prefix not in named]
     gone = {item.prefix for item in found}
     blank = [
         item
         for item in _older("tokens", _hours_with_tokens(store), now - timedelta(hours=retention.tokens_hours))
         if item.prefix not in gone
     ]
-    return found + blank
+    return Outlived((*found, *blank), kept)
+
+
+def _named_by(plan: Plan) -> set[str]:
+    """The folders of the captured hours that the plan replays, and of the raw log that they were made of."""
+    hours = [hour_folder(hour) for hour in plan.workload.hours]
+    return {f"{kind}/{hour}" for kind in ("requests", f"raw/{plan.capture.topic}") for hour in hours}
 
 
 def prune(store: ObjectStore, warehouse: Warehouse, expired: Iterable[Expired]) -> int:
