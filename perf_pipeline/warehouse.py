@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
 from perf_pipeline.files import project_file
 from perf_pipeline.storage import ObjectStore, working_folder
 
@@ -91,6 +91,8 @@ def read_tables(store: ObjectStore, comparison: str, names: Collection[str] | No
         if key.endswith(".parquet") and (names is None or Path(key).stem in names):
             try:
                 tables[Path(key).stem] = read_table(store, key)
+            except StoreAwayError:  # no table is damaged, and asking for the next one takes as long again
+                raise
             except InputError as error:
                 problems.extend(error.problems)
     if problems:
@@ -266,6 +268,8 @@ def _all_tables(store: ObjectStore, comparisons: Sequence[str]) -> Iterator[tupl
     for comparison in comparisons:
         try:
             tables = read_tables(store, comparison, TABLES)
+        except StoreAwayError:
+            raise
         except InputError as error:
             problems.extend(error.problems)
         else:

@@ -13,8 +13,13 @@ from botocore.stub import Stubber
 
 from perf_pipeline import bucket
 from perf_pipeline.bucket import BucketLocation, BucketObjectStore, open_bucket
-from perf_pipeline.errors import InputError, StoreAwayError
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
+from perf_pipeline.replay.workload import freeze_workload
+from perf_pipeline.storage import LocalObjectStore
+from perf_pipeline.warehouse import Warehouse, read_tables
+from tests.captured_requests import captured, small_plan, store_hour
 from tests.integration.servers import HOST, free_ports
+from tests.test_lab_campaign import Lab
 
 URL = "http://server.test"
 
@@ -143,3 +148,58 @@ def test_a_working_folder_that_stays_is_no_reason_to_store_it_again(
         BucketObjectStore(made, BucketLocation("b")).put_folder("runs/c/r", tmp_path)
         monkeypatch.setattr(bucket.shutil, "rmtree", real)
         stubber.assert_no_pending_responses()
+
+
+class Away(LocalObjectStore):
+    """A store whose objects can be listed and not read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+
+    def get(self, key: str) -> bytes:
+        return self._refuse(key)
+
+    def local_folder(self, prefix: str) -> Path:
+        return self._refuse(prefix)
+
+    def _refuse(self, key: str) -> Any:
+        self.asked.append(key)
+        raise StoreAwayError(Problem("s3://b", "no connection"))
+
+
+def test_a_store_that_is_away_is_not_asked_table_by_table_and_not_taken_for_damaged(tmp_path: Path) -> None:
+    away = Away(tmp_path / "store")
+    for comparison in ("1.0__1.1", "1.1__1.2"):
+        for table in ("run", "gate_pooled"):
+            away.put(f"metrics/{comparison}/{table}.parquet", b"")
+    with pytest.raises(StoreAwayError):
+        read_tables(away, "1.0__1.1")
+    with pytest.raises(StoreAwayError):
+        Warehouse(tmp_path / "warehouse.duckdb").rebuild(away)
+    assert len(away.asked) == 2, "once each"
+
+
+def test_a_workload_of_a_store_that_is_away_is_not_frozen_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan = LocalObjectStore(tmp_path / "store"), small_plan(tmp_path / "plan")
+    store_hour(store, captured(10))
+    freeze_workload(store, plan)
+    away = Away(tmp_path / "store")
+    monkeypatch.setattr(away, "get", store.get)
+    monkeypatch.setattr(away, "put_folder", lambda *_: pytest.fail("it is there"))
+    with pytest.raises(StoreAwayError):
+        freeze_workload(away, plan)
+
+
+def test_the_runs_of_a_store_that_is_away_are_not_asked_for_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path, monkeypatch)
+    workload = freeze_workload(lab.store, lab.plan)
+    lab.measure(workload=workload)
+    lab.store = away = Away(lab.store.root)
+    with pytest.raises(StoreAwayError):
+        lab.measure(workload=workload)
+    assert len(away.asked) == 1

@@ -230,6 +230,8 @@ def _found_runs(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRu
             continue
         try:
             record = read_record(store.local_folder(folder))
+        except StoreAwayError:  # no record is wrong, and asking for the next one takes as long again
+            raise
         except InputError as error:
             problems.extend(error.problems)
             continue

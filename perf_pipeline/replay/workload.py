@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from perf_pipeline.capture.hours import hour_folder
 from perf_pipeline.capture.origin import requests_manifest, why_stale
-from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.errors import InputError, Problem, StoreAwayError
 from perf_pipeline.plan import Plan
 from perf_pipeline.storage import ObjectStore, working_folder
 
@@ -117,6 +117,8 @@ def _is_whole(store: ObjectStore, content_hash: str, table: pa.Table) -> bool:
     """Whether the workload is there and holds these requests."""
     try:
         return read_workload(store, content_hash).table().equals(table)
+    except StoreAwayError:
+        raise
     except InputError:
         return False
 
