@@ -1,6 +1,8 @@
 """What may pass by itself is told from what somebody has to mend, by what a bucket's client is answered."""
 
 import shutil
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,17 @@ def test_nobody_who_listens_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreAwayError, match="see that the server runs"):
         open_bucket(f"s3://b?region=eu-test-1&endpoint=http://{HOST}:{free_ports(1)[0]}&path_style=true")
+
+
+def test_a_server_that_swallows_what_it_is_sent_is_away_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "_ATTEMPTS", 1)
+    monkeypatch.setitem(bucket._TIMEOUTS_S, "read_timeout", 1)
+    for name, value in (("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")):
+        monkeypatch.setenv(name, value)
+    with socket.create_server((HOST, 0)) as mute, pytest.raises(StoreAwayError, match="Read timeout"):
+        began_s = time.monotonic()
+        open_bucket(f"s3://b?region=eu-test-1&endpoint=http://{HOST}:{mute.getsockname()[1]}&path_style=true")
+    assert time.monotonic() - began_s < 30, "boto3's own would be a minute"
 
 
 @pytest.mark.parametrize(("code", "away"), [("InternalError", True), ("SlowDown", True), ("AccessDenied", False)])
