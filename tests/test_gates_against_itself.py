@@ -71,7 +71,7 @@ def test_a_noisy_arm_cannot_tell_and_blocks_nothing() -> None:
     assert found.aa_arm is not None
     assert found.aa_arm.status == "cannot tell"
     assert found.decision.answer == "no regression"
-    assert any(text.startswith("1.0 against itself (A/A) may have moved:") for text in found.decision.not_known)
+    assert any(text.startswith("1.0 against itself (A/A) may have moved.") for text in found.decision.not_known)
 
 
 def test_an_arm_whose_runs_all_failed_could_not_be_compared() -> None:

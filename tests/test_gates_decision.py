@@ -2,7 +2,15 @@ from dataclasses import replace
 
 from perf_pipeline.gates.comparison import not_comparable
 from perf_pipeline.gates.decision import decide
-from perf_pipeline.gates.findings import Agreement, Decision, NegativeControl, RunValidity, Verdict, VerdictName
+from perf_pipeline.gates.findings import (
+    Agreement,
+    Decision,
+    NegativeControl,
+    RunCheck,
+    RunValidity,
+    Verdict,
+    VerdictName,
+)
 from tests.simulated_runs import policy
 
 QUIET = NegativeControl("upstream_latency", "quiet", 0.0, -0.01, 0.01, "quiet: its median changed by 0.0 %")
@@ -74,7 +82,10 @@ def test_what_would_settle_several_is_one_sentence() -> None:
         "if estimates and noise stay as they are."
     )
     alone = decided(verdict("inconclusive", scenario="a", repeats=7), verdict("equivalent", scenario="b"))
-    assert alone.not_known[0] == "client_latency is inconclusive in a (1 of 2 scenarios): reason in a."
+    assert alone.not_known[0] == (
+        "client_latency is inconclusive in a (1 of 2 scenarios): about 7 repeats per version would settle it if "
+        "estimate and noise stay as they are."
+    )
     never = decided(verdict("inconclusive", scenario="a"), verdict("inconclusive", scenario="b"))
     assert "no practical number of repeats would settle them" in never.not_known[0]
 
@@ -86,7 +97,7 @@ def test_without_a_control_nobody_knows_whether_a_side_was_favoured() -> None:
     )
     unsure = NegativeControl("upstream_latency", "cannot tell", None, None, None, "may have moved: so it may")
     assert decided(verdict("equivalent"), control=unsure).not_known == (
-        "The negative control upstream_latency may have moved: so it may.",
+        "The negative control upstream_latency may have moved.",
     )
 
 
@@ -117,7 +128,9 @@ def test_a_candidate_that_left_nothing_to_compare_is_outvoted_by_no_number_of_an
     found = answered(lost)
     assert found.answer == "not enough evidence"
     assert "1.1 has too few usable runs, and 1.0 enough, in b (client_latency)" in found.headline
-    assert found.not_known[0].endswith("; what is missing may be what changed.")
+    assert found.not_known[0] == (
+        "What is missing may be what changed: 1.1 alone has too few usable runs in 1 comparison."
+    )
     assert answered(replace(lost, baseline_repeats=0)).answer == "no regression", "both sides lost theirs: the lab"
 
 
@@ -143,3 +156,37 @@ def test_many_places_are_named_shortly() -> None:
         replace(verdict("not comparable", scenario=f"s{n}"), baseline_repeats=5, candidate_repeats=1) for n in range(5)
     ]
     assert "in s0 (client_latency), s1 (client_latency), s2 (client_latency) and 2 more" in answered(*lost).headline
+
+
+def test_why_runs_were_set_aside_comes_before_what_follows_from_it() -> None:
+    def lost(number: int, *names: str) -> RunValidity:
+        checks = tuple(RunCheck(name, None, "fail", None, None, "", "m", "set aside") for name in names)
+        return RunValidity(f"r{number}", "1.0", "browse", number, "set aside", "m", (), checks)
+
+    busy = [lost(number, "achieved rate", "dropped iterations") for number in range(8)]
+    passed = [RunValidity(f"p{number}", "1.1", "browse", number, "passed", "", (), ()) for number in range(11)]
+    found = decided(verdict("inconclusive"), runs=(lost(9, "finished", "achieved rate"), *busy, *passed))
+    assert found.not_known[0] == (
+        "9 of 20 runs were set aside, 8 of them because the load generator could not start its requests in time, as "
+        "the machine was busy or the service too slow: measure on a quiet machine or at a lower rate."
+    )
+    assert "did not come to its end" in decided(verdict("inconclusive"), runs=(lost(9, "finished"),)).not_known[0]
+    assert "found fault with odd check" in decided(verdict("inconclusive"), runs=(lost(9, "odd check"),)).not_known[0]
+    assert decided(verdict("equivalent"), runs=tuple(busy)).not_known == ()
+
+
+def test_repeats_that_disagree_are_one_clause_without_numbers() -> None:
+    def apart(metric: str, *versions: str) -> Verdict:
+        reason = "; ".join(
+            f"repeats of {version} disagree: repeats lie 122 % apart (limit 4.2 %); r05 stands apart"
+            for version in versions
+        )
+        return not_comparable("browse", metric, reason, (5, 5)).verdict
+
+    both = decided(apart("client_latency", "1.0", "1.1"), apart("service_latency", "1.1"), verdict("equivalent"))
+    assert both.not_known == (
+        "client_latency, service_latency could not be compared (2 of 3 comparisons): repeats of 1.0 and 1.1 disagree, "
+        "so the lab is not the same from run to run.",
+    )
+    (alone,) = decided(apart("client_latency", "1.1")).not_known
+    assert alone.endswith("repeats of 1.1 disagree, so the lab, or 1.1 itself, is not the same from run to run.")

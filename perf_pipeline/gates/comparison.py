@@ -15,6 +15,8 @@ from perf_pipeline.gates.looks import Look
 from perf_pipeline.gates.moderation import Prior
 from perf_pipeline.gates.policy import ChangeLimits
 
+_DISAGREE, _TOO_FEW_TO_SAY = " disagree", " are too few to say whether they agree"
+"""What the reason of a comparison says of the repeats of a side before it gives the numbers."""
 _UNITS = {"service_p99": "ms", "service_memory": "bytes"}
 
 
@@ -101,3 +103,20 @@ def outlook(repeats: int | None) -> str:
     if repeats is None:
         return "no practical number of repeats would settle it if estimate and noise stay as they are"
     return f"about {repeats} repeats per version would settle it if estimate and noise stay as they are"
+
+
+def disagreeing(reason: str) -> tuple[str, ...]:
+    """The versions whose repeats disagree, by the reason of a comparison that could not be made."""
+    said = (part.partition(": ")[0] for part in reason.split("; "))
+    return tuple(
+        one.removeprefix("repeats of ").removesuffix(_DISAGREE)
+        for one in said
+        if one.startswith("repeats of ") and one.endswith(_DISAGREE)
+    )
+
+
+def in_short(reason: str) -> str:
+    """The reason of a comparison that could not be made, without the numbers of Gate 2."""
+    apart = disagreeing(reason)
+    few = [part.partition(": ")[0] for part in reason.split("; ") if f"{_TOO_FEW_TO_SAY}: " in part]
+    return "; ".join([*([f"repeats of {' and '.join(apart)} disagree"] if apart else []), *few]) or reason

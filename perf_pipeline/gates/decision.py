@@ -6,6 +6,7 @@ one: whether both sides lost runs to Gate 1 equally often.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from perf_pipeline.gates import wording
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
@@ -19,7 +20,17 @@ from perf_pipeline.gates.findings import (
     RunValidity,
     Verdict,
 )
+from perf_pipeline.gates.open_questions import itself, of_scenarios, open_questions
 from perf_pipeline.gates.policy import Policy
+
+
+class _Hiding(NamedTuple):
+    """What may hide a regression."""
+
+    headline: str
+    """With the numbers or the places."""
+    clause: str
+    """In short, for the list of what is not known."""
 
 
 def decide(
@@ -44,13 +55,15 @@ def decide(
     asked_for = [verdict for verdict in verdicts if verdict.metric != NEGATIVE_CONTROL and not verdict.absent]
     regressed = [verdict for verdict in asked_for if verdict.verdict == "regression"]
     decided = [verdict for verdict in asked_for if verdict.verdict in ("equivalent", "improvement")]
-    lopsided = _lopsided_loss(baseline, candidate, runs, policy)
-    hidden = list(_may_hide_a_regression(baseline, candidate, asked_for, agreement, policy))
+    hidden = [
+        *_lopsided_loss(baseline, candidate, runs, policy),
+        *_may_hide_a_regression(baseline, candidate, asked_for, agreement, policy),
+    ]
     enough = bool(asked_for) and len(decided) >= policy.decision.min_decided_share * len(asked_for)
     answer: Answer
     if regressed:
         answer, headline = "regression", _regression(baseline, candidate, regressed, asked_for)
-    elif enough and not suspicions and lopsided is None and not hidden:
+    elif enough and not suspicions and not hidden:
         answer, headline = "no regression", _no_regression(baseline, candidate, asked_for)
     else:
         answer = "not enough evidence"
@@ -58,14 +71,16 @@ def decide(
             f"Not enough evidence to compare {candidate} with {baseline}: {_shortfall(asked_for, decided, policy)}"
         )
         if not suspicions:
-            headline = "; ".join([headline, *([lopsided] if lopsided else []), *hidden])
+            headline = "; ".join([headline, *(one.headline for one in hidden)])
     if suspicions:
         headline = f"{' '.join(suspicions)} Something other than the version changed. {headline}"
     return Decision(
         answer=answer,
         headline=f"{headline}.",
         known=tuple(_known(asked_for, runs, pooled, control, aa_arm)),
-        not_known=tuple(_not_known(verdicts, control, [*([lopsided] if lopsided else []), *hidden], aa_arm)),
+        not_known=tuple(
+            open_questions((baseline, candidate), verdicts, runs, control, [one.clause for one in hidden], aa_arm)
+        ),
         exit_code=1 if answer == "regression" else 0,
     )
 
@@ -73,13 +88,9 @@ def decide(
 def _suspicions(control: NegativeControl, aa_arm: ArmAgainstItself | None) -> Iterator[str]:
     """What moved although no version can have moved it, one sentence each."""
     if aa_arm and aa_arm.status == "moved":
-        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
+        yield f"{itself(aa_arm.baseline)} {aa_arm.message}."
     if control.status == "moved":
         yield f"The negative control {control.metric} {control.message}."
-
-
-def _itself(baseline: str) -> str:
-    return f"{baseline} against itself (A/A)"
 
 
 def _regression(baseline: str, candidate: str, regressed: Sequence[Verdict], asked_for: Sequence[Verdict]) -> str:
@@ -117,12 +128,12 @@ def _known(
             if changed := [verdict for verdict in mine if verdict.verdict == name]:
                 most = max(changed, key=_zones_beyond)
                 where = f"most{wording.at_percentile(most.deciding_percentile)} in {most.scenario}"
-                yield f"{metric} {verb} in {_of_scenarios(changed, mine)}, {where}: {_interval(most)}."
+                yield f"{metric} {verb} in {of_scenarios(changed, mine)}, {where}: {_interval(most)}."
     for metric, mine in by_metric.items():
         if equivalent := [verdict for verdict in mine if verdict.verdict == "equivalent"]:
             zone = wording.size(metric, equivalent[0].zone_high or 0.0)
             everywhere = " at every percentile" if equivalent[0].percentiles else ""
-            yield f"{metric} stayed within ±{zone}{everywhere} in {_of_scenarios(equivalent, mine)}."
+            yield f"{metric} stayed within ±{zone}{everywhere} in {of_scenarios(equivalent, mine)}."
         together = [one for one in pooled if one.metric == metric and one.scenarios > 1]
         if together and metric != NEGATIVE_CONTROL:
             changes = ", ".join(_pooled_change(one) for one in together)
@@ -144,7 +155,7 @@ def _known(
         was = "was " if control.status == "quiet" else ""
         yield f"The negative control {control.metric} {was}{control.message}."
     if aa_arm and aa_arm.status in ("quiet", "moved"):
-        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
+        yield f"{itself(aa_arm.baseline)} {aa_arm.message}."
     status = Counter(run.status for run in runs)
     yield (
         f"Of {wording.counted(len(runs), 'run')} {status['passed']} passed Gate 1, {status['metric dropped']} lost a "
@@ -152,46 +163,7 @@ def _known(
     )
 
 
-def _not_known(
-    verdicts: Sequence[Verdict], control: NegativeControl, hiding: Sequence[str], aa_arm: ArmAgainstItself | None
-) -> Iterator[str]:
-    """What the evidence leaves open, and what it would take."""
-    for place in hiding:
-        yield f"{place[0].upper()}{place[1:]}; what is missing may be what changed."
-    for metric in METRICS:
-        mine = [verdict for verdict in verdicts if verdict.metric == metric]
-        if metric == NEGATIVE_CONTROL:
-            continue
-        if mine and all(verdict.absent for verdict in mine):
-            yield f"{metric}: {mine[0].reason}."
-            continue
-        if open_ones := [verdict for verdict in mine if verdict.verdict == "inconclusive"]:
-            yield f"{metric} is inconclusive in {_of_scenarios(open_ones, mine)}: {_takes(open_ones)}."
-        if missing := [verdict for verdict in mine if verdict.verdict == "not comparable" and not verdict.absent]:
-            example = "" if len(missing) == 1 else f" in {missing[0].scenario}"
-            yield f"{metric} could not be compared in {_of_scenarios(missing, mine)};{example} {missing[0].reason}."
-    if control.status == "cannot tell":
-        yield f"The negative control {control.metric} {control.message}."
-    if aa_arm and aa_arm.status == "cannot tell":
-        yield f"{_itself(aa_arm.baseline)} {aa_arm.message}."
-    if control.status == "absent" and aa_arm is None:
-        yield "Whether the environment favoured a side: there is no negative control."
-
-
-def _takes(open_ones: Sequence[Verdict]) -> str:
-    """What would settle inconclusive comparisons: the reason of one, a summary of several."""
-    if len(open_ones) == 1:
-        return open_ones[0].reason
-    known = [verdict.repeats_to_settle for verdict in open_ones if verdict.repeats_to_settle is not None]
-    if not known:
-        return "no practical number of repeats would settle them if estimates and noise stay as they are"
-    return (
-        f"about {max(known)} repeats per version would settle {len(known)} of them "
-        "if estimates and noise stay as they are"
-    )
-
-
-def _lopsided_loss(baseline: str, candidate: str, runs: Sequence[RunValidity], policy: Policy) -> str | None:
+def _lopsided_loss(baseline: str, candidate: str, runs: Sequence[RunValidity], policy: Policy) -> Iterator[_Hiding]:
     """Whether one side lost runs or metrics to Gate 1 more often than chance explains (Fisher's exact test).
 
     A version that breaks its own runs would otherwise be judged by those that happened to survive.
@@ -201,20 +173,24 @@ def _lopsided_loss(baseline: str, candidate: str, runs: Sequence[RunValidity], p
         mine = [run.status != "passed" for run in runs if run.version == version]
         counts.append((sum(mine), len(mine) - sum(mine)))
     if counts[0][0] == counts[1][0] == 0:
-        return None
+        return
     from scipy.stats import fisher_exact  # here, because it takes longer to import than all gates together
 
     if fisher_exact(counts).pvalue >= policy.decision.lost_runs_alpha:
-        return None
-    return (
+        return
+    more = max(
+        (baseline, candidate), key=lambda version: counts[version == candidate][0] / sum(counts[version == candidate])
+    )
+    yield _Hiding(
         f"Gate 1 took runs or metrics from {counts[1][0]} of {sum(counts[1])} runs of {candidate} "
-        f"and from {counts[0][0]} of {sum(counts[0])} of {baseline}, too uneven for chance"
+        f"and from {counts[0][0]} of {sum(counts[0])} of {baseline}, too uneven for chance",
+        f"Gate 1 took more from {more} than chance explains",
     )
 
 
 def _may_hide_a_regression(
     baseline: str, candidate: str, asked_for: Sequence[Verdict], agreement: Sequence[Agreement], policy: Policy
-) -> Iterator[str]:
+) -> Iterator[_Hiding]:
     """Comparisons without an answer in which the candidate alone looks worse, each kind as part of a sentence.
 
     A candidate that crashes in one scenario leaves nothing to compare there, one that is slow by fits and starts has
@@ -235,13 +211,33 @@ def _may_hide_a_regression(
         for one in asked_for
         if one.verdict == "inconclusive" and None not in (one.low, one.zone_high) and one.low > one.zone_high  # type: ignore[operator]
     ]
-    for some, words in (
-        (lost, f"{candidate} has too few usable runs, and {baseline} enough, in"),
-        (apart, f"repeats of {candidate} disagree, and those of {baseline} do not, in"),
-        (beyond, "an interval lies wholly beyond the zone, if not surely among so many comparisons, in"),
+    for some, words, short in (
+        (
+            lost,
+            f"{candidate} has too few usable runs, and {baseline} enough, in",
+            f"{candidate} alone has too few usable runs",
+        ),
+        (
+            apart,
+            f"repeats of {candidate} disagree, and those of {baseline} do not, in",
+            f"repeats of {candidate} alone disagree",
+        ),
+        (
+            beyond,
+            "an interval lies wholly beyond the zone, if not surely among so many comparisons, in",
+            "an interval lies wholly beyond the zone",
+        ),
     ):
         if some:
-            yield f"{words} {wording.named(f'{one.scenario} ({one.metric})' for one in some)}"
+            yield _Hiding(f"{words} {_places(some)}", f"{short} in {wording.counted(len(some), 'comparison')}")
+
+
+def _places(some: Sequence[Verdict]) -> str:
+    """`browse (client_latency, service_p99), search (service_p99)`: the scenarios, each with its metrics."""
+    by_scenario: dict[str, list[str]] = {}
+    for one in some:
+        by_scenario.setdefault(one.scenario, []).append(one.metric)
+    return wording.named(f"{scenario} ({wording.named(metrics)})" for scenario, metrics in by_scenario.items())
 
 
 def _zones_beyond(verdict: Verdict) -> float:
@@ -261,12 +257,6 @@ def _tally(verdicts: Sequence[Verdict]) -> str:
         "not comparable": ("is not comparable", "are not comparable"),
     }
     return ", ".join(f"{counts[name]} {verb[counts[name] > 1]}" for name, verb in words.items() if counts[name])
-
-
-def _of_scenarios(some: Sequence[Verdict], every: Sequence[Verdict]) -> str:
-    """`graph-1 (1 of 5 scenarios)`, or `3 of 5 scenarios`."""
-    text = f"{len(some)} of {wording.counted(len(every), 'scenario')}"
-    return f"{some[0].scenario} ({text})" if len(some) == 1 and len(every) > 1 else text
 
 
 def _interval(verdict: Verdict) -> str:

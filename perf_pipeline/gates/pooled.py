@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison
+from perf_pipeline.gates.comparison import Comparison, in_short
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, NEGATIVE_CONTROL, NUMBERS, PERCENTILES, FloatArray
 from perf_pipeline.gates.findings import NegativeControl, Pooled, ScenarioChange
 from perf_pipeline.gates.policy import Policy
@@ -56,7 +56,7 @@ def judge_negative_control(comparisons: Sequence[Comparison], policy: Policy) ->
         message = f"moved in {len(moved)} of {wording.counted(len(mine), 'scenario')}: {moved[0].reason}"
         return NegativeControl(NEGATIVE_CONTROL, "moved", estimate, low, high, message)
     if median is None:
-        message = f"could not be compared: {mine[0].reason}"
+        message = f"could not be compared: {in_short(mine[0].reason)}"
         return NegativeControl(NEGATIVE_CONTROL, "cannot tell", None, None, None, message)
     status = against_limit(median, limit)
     if status == "moved":
