@@ -1,10 +1,14 @@
 """What comes first in a report and what is counted."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from perf_pipeline.gates.decision import decide
-from perf_pipeline.gates.findings import NegativeControl, Pooled, ScenarioChange
+from perf_pipeline.gates.findings import Judgement, NegativeControl, Pooled, ScenarioChange
 from perf_pipeline.report import overview
+from tests.noisy_judgements import NOISY
 from tests.report_judgements import control_moved, everything_set_aside, many_scenarios, no_regression, regression
 from tests.simulated_runs import policy
 
@@ -60,6 +64,18 @@ def test_one_reason_is_given_once_for_all_that_it_holds_for() -> None:
     ((_, places),) = overview.why_not_comparable(everything_set_aside()).items()
     assert list(places) == ["browse", "products"]
     assert "graphql_error_rate" not in places["browse"]
+
+
+@pytest.mark.parametrize("build", NOISY.values(), ids=NOISY)
+def test_every_question_that_real_gates_leave_open_leads_to_its_numbers(build: Callable[[], Judgement]) -> None:
+    questions = build().decision.not_known
+    assert [question for question in questions if overview.section_of(question) is None] == [
+        "graphql_error_rate: the plan names no source for it."
+    ]
+    assert overview.section_of(questions[0]) == ("runs", "Gate 1")
+    assert {overview.section_of(question) for question in questions if "so the lab" in question} == {
+        ("agreement", "Gate 2")
+    }
 
 
 def test_what_holds_for_all_scenarios_together_is_read_after_the_verdicts() -> None:

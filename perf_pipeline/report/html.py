@@ -6,7 +6,10 @@ Names and reasons come from files that others wrote, so every text is escaped by
 itself scripts and requests by its content security policy.
 """
 
+import math
 import re
+from collections.abc import Sequence
+from itertools import accumulate
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -30,7 +33,12 @@ from perf_pipeline.report.wording import (
 )
 
 _SENTENCES_SHOWN = 5
-"""How many sentences of each list stand in the first screen; the others unfold."""
+"""How many sentences of each list stand in the first screen at most; the others unfold."""
+_LINES_OF_SCREEN = 16
+"""Lines for the headline and a list below it in a window of 1280 x 800."""
+_HEADLINE_LETTERS, _LIST_LETTERS = 82, 56
+"""Letters that fit a line of each there."""
+_ALARM_LINES = 4
 
 _SPACE_IN_NUMBER = re.compile(r"(?<=\d) (?=(?:%|points|ms|[KMG]iB)(?!\w))|(?<=\d,) (?=[+−]?[\d.]+\])")
 
@@ -63,9 +71,10 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         decision=judgement.decision,
         decision_tone=tone_of_answer(judgement.decision.answer),
         decision_glyph=ANSWER_GLYPHS[judgement.decision.answer],
-        known=overview.in_reading_order(judgement.decision.known),
+        known=[(known, None) for known in overview.in_reading_order(judgement.decision.known)],
+        open_questions=[(question, section_of(judgement, question)) for question in judgement.decision.not_known],
         compared=overview.what_was_compared(judgement),
-        shown=_SENTENCES_SHOWN,
+        shown=lambda sentences: _shown(judgement, [text for text, _ in sentences]),
         counts=[
             (name, count, GLYPHS[name], tone_of_verdict(name))
             for name, count in overview.verdict_counts(judgement).items()
@@ -98,6 +107,21 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         metric_label=metric_label,
         themes=themes(),
     )
+
+
+def _shown(judgement: Judgement, sentences: Sequence[str]) -> int:
+    """How many sentences of a list fit the first screen; one always does."""
+    arm = judgement.aa_arm
+    alarm = judgement.negative_control.status == "moved" or (arm is not None and arm.status == "moved")
+    left = _LINES_OF_SCREEN - math.ceil(len(judgement.decision.headline) / _HEADLINE_LETTERS) - alarm * _ALARM_LINES
+    ends = accumulate(math.ceil(len(text) / _LIST_LETTERS) for text in sentences[:_SENTENCES_SHOWN])
+    return max(1, sum(end <= left for end in ends))
+
+
+def section_of(judgement: Judgement, question: str) -> tuple[str, str] | None:
+    """Where on this page the numbers are of what is not known."""
+    found = overview.section_of(question)
+    return None if found and found[0] == "arm" and not judgement.aa_arm else found
 
 
 def themes() -> dict[str, Markup]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from perf_pipeline.gates.comparison import in_short
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
 from perf_pipeline.gates.findings import CheckStatus, Judgement, RunStatus, RunValidity, Verdict, VerdictName
 from perf_pipeline.report.wording import plural
@@ -24,6 +25,20 @@ VERDICTS_WORST_FIRST: tuple[VerdictName, ...] = (
 
 _TOGETHER = re.compile(r"^(Over \d+ scenarios |In scenarios in general)| differs from no change at all")
 """How `gates.decision` begins, or says, what holds for all scenarios together."""
+
+_SECTIONS = (
+    (
+        re.compile(r"^\d+ of \d+ runs? (was|were) set aside|: too few usable runs|: .* usable of \d+ run"),
+        "runs",
+        "Gate 1",
+    ),
+    (re.compile(r"^What is missing may be what changed"), "verdicts", "Verdicts"),
+    (re.compile(r": repeats of .+ disagree,"), "agreement", "Gate 2"),
+    (re.compile(r"^The negative control |there is no negative control\.$"), "control", "Negative control"),
+    (re.compile(r" against itself \(A/A\) "), "arm", "A/A arm"),
+    (re.compile(r" (is|are) inconclusive [(i]| could not be compared [(i]"), "details", "Each verdict"),
+)
+"""How `gates.open_questions` says what is not known, and the section of the page with the numbers of it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,11 @@ def together(known: Iterable[str]) -> tuple[str, ...]:
     return tuple(sentence for sentence in known if _TOGETHER.search(sentence))
 
 
+def section_of(question: str) -> tuple[str, str] | None:
+    """Where the numbers are of what is not known: id and name of a section of the page; None when there is none."""
+    return next(((place, name) for pattern, place, name in _SECTIONS if pattern.search(question)), None)
+
+
 def metrics(judgement: Judgement) -> tuple[str, ...]:
     """Every metric of the judgement in reading order; metrics that we do not know come last."""
     known = {metric: place for place, metric in enumerate(METRICS)}
@@ -104,18 +124,27 @@ def verdict_counts(judgement: Judgement) -> dict[VerdictName, int]:
 
 
 def why_not_comparable(judgement: Judgement) -> dict[str, dict[str, list[str]]]:
-    """Why verdicts are not comparable: by reason, then by scenario, the metrics. Absent metrics are not among them."""
+    """Why verdicts are not comparable: by reason in short, then by scenario, the metrics.
+
+    Absent metrics are not among them. What Gate 2 measured is left out: it differs from cell to cell, and would hide
+    that the cause does not.
+    """
     absent = absent_metrics(judgement)
     found: dict[str, dict[str, list[str]]] = {}
     for verdict in judgement.verdicts:
         if verdict.verdict == "not comparable" and verdict.metric not in absent:
-            found.setdefault(verdict.reason, {}).setdefault(verdict.scenario, []).append(verdict.metric)
+            found.setdefault(in_short(verdict.reason), {}).setdefault(verdict.scenario, []).append(verdict.metric)
     return found
 
 
 def runs_with(judgement: Judgement, status: RunStatus) -> tuple[RunValidity, ...]:
     """The runs that Gate 1 gave this status."""
     return tuple(run for run in judgement.runs if run.status == status)
+
+
+def decisive_checks(run: RunValidity) -> tuple[str, ...]:
+    """The checks that cost a run its place: `("achieved rate", "dropped iterations")`; none when none is named."""
+    return tuple(dict.fromkeys(check.check for check in run.checks if check.consequence == "set aside"))
 
 
 def runs_sentence(runs: Sequence[RunValidity]) -> str:
