@@ -102,8 +102,8 @@ def test_the_command_that_judges_again_can_be_copied(campaign: Path, tmp_path: P
     folder = tmp_path / ("with a space " + "and long " * 10)
     shutil.copytree(campaign, folder)
     result = run("judge", folder, "--baseline", "1.0.0", "--candidate", "2.0.0")
-    (line,) = [line for line in result.output.splitlines() if line.startswith("Do it again: ")]
-    words = shlex.split(line.removeprefix("Do it again: "))
+    (line,) = [line for line in result.output.splitlines() if line.startswith("Judge it again: ")]
+    words = shlex.split(line.removeprefix("Judge it again: "))
     assert words[1:3] == ["judge", str(folder)] and Path(words[0]).name == "perf-pipeline"
 
 

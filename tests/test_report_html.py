@@ -119,7 +119,7 @@ def test_the_text_around_the_judgement_is_there_and_may_be_missing() -> None:
         assert f"{label} {words(value)}" in text
     assert CONTEXT.reproduce in text
     bare = words(read_html(html.render(regression(), ReportContext("t"))).text())
-    assert "Do it again" not in bare
+    assert "Judge it again" not in bare
 
 
 def test_absent_metrics_are_named_and_have_no_column() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.report import terminal
+from tests.noisy_judgements import NOISY, busy_machine
 from tests.report_judgements import CONTEXT, control_moved, many_scenarios, no_regression, regression
 
 FIXTURES = Path(__file__).parent / "fixtures" / "report"
@@ -36,7 +38,7 @@ def test_it_looks_as_expected(width: int) -> None:
 @pytest.mark.parametrize("build", [regression, no_regression, control_moved, many_scenarios])
 def test_numbers_are_whole_and_lines_fit(build: object, width: int) -> None:
     lines = printed(build(), width).splitlines()  # type: ignore[operator]
-    (command,) = [line for line in lines if line.startswith("Do it again: ")]
+    (command,) = [line for line in lines if line.startswith("Judge it again: ")]
     assert command.endswith(CONTEXT.reproduce), "whole, so that it can be copied"
     assert max(len(line) for line in lines if line != command) <= width
     assert not [line for line in lines if "…" in line.replace("…+", "")], "nothing is cut off"
@@ -71,6 +73,31 @@ def test_a_long_report_says_the_decision_again_at_its_end() -> None:
     lines = printed(many_scenarios(), 160).splitlines()
     assert lines[-1] == lines[0]
     assert printed(regression(), 160).count("REGRESSION") == 1
+
+
+@pytest.mark.parametrize(("rows", "times"), [(30, 2), (60, 1)])
+def test_how_long_is_long_depends_on_the_terminal(rows: int, times: int) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=160, height=rows, force_terminal=True, color_system=None, legacy_windows=False)
+    console.print(terminal.render(regression(), CONTEXT), crop=False)
+    assert file.getvalue().count("REGRESSION") == times
+
+
+@pytest.mark.parametrize("build", NOISY.values(), ids=NOISY)
+def test_on_a_busy_machine_no_paragraph_stands_twice(build: Callable[[], Judgement]) -> None:
+    found = build()
+    text = printed(found, 10_000)
+    lines = text.splitlines()
+    assert lines[-1] == lines[0]
+    long = [line for line in lines[1:-1] if len(line) > 60 and line.startswith(("  • ", "Negative"))]
+    assert len(set(long)) == len(long)
+    assert "typically lie" not in text, "what Gate 2 measured is in the report and the JSON"
+
+
+def test_a_busy_machine_takes_no_more_than_three_screens() -> None:
+    text = printed(busy_machine(), 100)
+    assert len(text.splitlines()) < 72, "it was 151"
+    assert "8 set aside by achieved rate and dropped iterations: 1.0.0-browse-r02, 1.0.0-browse-r04," in text
 
 
 def test_markup_in_names_is_shown_as_it_is() -> None:

@@ -162,7 +162,7 @@ def _context(context: ReportContext) -> list[str]:
         blocks.append(_details("How it was measured", lines))
     if context.reproduce:
         fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", context.reproduce)), default=0))
-        blocks.append(_details("Do it again", f"{fence}\n{context.reproduce}\n{fence}"))
+        blocks.append(_details("Judge it again", f"{fence}\n{context.reproduce}\n{fence}"))
     return blocks
 
 

@@ -7,10 +7,10 @@ more room. Colour is an addition: each verdict has its word and its glyph, so a 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderResult
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderResult
 from rich.text import Text
 
-from perf_pipeline.gates.findings import Answer, ArmAgainstItself, Judgement, Verdict, VerdictName
+from perf_pipeline.gates.findings import Answer, ArmAgainstItself, Judgement, RunValidity, Verdict, VerdictName
 from perf_pipeline.report import overview
 from perf_pipeline.report.context import ReportContext
 from perf_pipeline.report.design import arm_sentence, design_sentence
@@ -44,8 +44,11 @@ _ANSWER_STYLES: Mapping[Answer, str] = {
     "not enough evidence": "bold black on yellow",
 }
 _RUNS_SHOWN = 20
-_LONG = 30
-"""From so many verdicts on, the decision has left the screen when the last line is printed, and is said again."""
+_ALIKE = 4
+"""So many runs that were set aside by the same checks are named in one line, with the numbers of the first."""
+_LINES_IN_SIGHT = 40
+"""Of a log or a pager; a terminal knows how many it shows. Beyond them the decision has left the screen when the last
+line is printed, and is said again."""
 
 
 def render(judgement: Judgement, context: ReportContext) -> ConsoleRenderable:
@@ -74,6 +77,17 @@ class _TerminalReport:
     context: ReportContext
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        decision = self.judgement.decision
+        answer = (f" {decision.answer.upper()} ", _ANSWER_STYLES[decision.answer])
+        said = Text.assemble(answer, f" {prose(decision.headline)}")
+        everything = [said, *self._below_the_decision(console, options)]
+        yield from everything
+        in_sight = console.size.height if console.is_terminal else _LINES_IN_SIGHT
+        if len(console.render_lines(Group(*everything), options, pad=False)) > in_sight:
+            yield Text()
+            yield said
+
+    def _below_the_decision(self, console: Console, options: ConsoleOptions) -> Iterable[ConsoleRenderable]:
         judgement = self.judgement
         decision = judgement.decision
 
@@ -85,8 +99,6 @@ class _TerminalReport:
                     line.rstrip()
                     yield Text.assemble("    " if number else "  • ", line)
 
-        answer = (f" {decision.answer.upper()} ", _ANSWER_STYLES[decision.answer])
-        yield Text.assemble(answer, f" {prose(decision.headline)}")
         yield Text(
             f"{self.context.title}: candidate {judgement.candidate} against baseline {judgement.baseline};"
             f" {overview.what_was_compared(judgement)}; policy {judgement.policy_name}, version"
@@ -114,10 +126,7 @@ class _TerminalReport:
         if self.context.reproduce:
             yield Text()
             # One line however long, so that it can be copied; the console must not crop it.
-            yield Text.assemble(("Do it again: ", "dim"), self.context.reproduce, no_wrap=True, overflow="ignore")
-        if len(judgement.verdicts) >= _LONG:
-            yield Text()
-            yield Text.assemble(answer, f" {prose(decision.headline)}")
+            yield Text.assemble(("Judge it again: ", "dim"), self.context.reproduce, no_wrap=True, overflow="ignore")
 
 
 def _control(judgement: Judgement) -> Text:
@@ -217,7 +226,18 @@ def _reasons(judgement: Judgement) -> list[str]:
 
 def _runs(judgement: Judgement) -> list[str]:
     """The runs that are missing from the comparison, wholly or for some metrics, each with the reason."""
-    runs = [f"{run.run_id} set aside: {sentence(run.reason)}" for run in overview.runs_with(judgement, "set aside")]
+    alike: dict[tuple[str, ...], list[RunValidity]] = {}
+    for run in overview.runs_with(judgement, "set aside"):
+        alike.setdefault(overview.decisive_checks(run) or (run.run_id,), []).append(run)
+    runs = []
+    for checks, some in alike.items():
+        if len(some) >= _ALIKE:
+            names = [run.run_id for run in some[:_RUNS_SHOWN]]
+            more = [f"{len(some) - _RUNS_SHOWN} more"] if len(some) > _RUNS_SHOWN else []
+            by = f"{len(some)} set aside by {listed(checks)}: {listed([*names, *more])}"
+            runs.append(f"{by}. {names[0]}: {sentence(some[0].reason)}")
+        else:
+            runs.extend(f"{run.run_id} set aside: {sentence(run.reason)}" for run in some)
     for run in overview.runs_with(judgement, "metric dropped"):
         runs.append(f"{run.run_id} lost {', '.join(map(metric_label, run.dropped_metrics))}: {sentence(run.reason)}")
     if len(runs) <= _RUNS_SHOWN:
