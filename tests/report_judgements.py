@@ -518,7 +518,8 @@ def judgement(
 
 
 def known(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """What the evidence supports."""
+    """What the evidence supports, of what was asked for."""
+    verdicts = asked_for(verdicts)
     sentences = [
         f"{verdict.metric} regressed in {verdict.scenario}: {100 * (verdict.estimate or 0):+.1f} %, beyond the zone."
         for verdict in verdicts
@@ -532,18 +533,23 @@ def known(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 def not_known(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """What the evidence leaves open."""
+    asked = asked_for(verdicts)
     sentences = [
         f"{verdict.metric} is inconclusive in {verdict.scenario}: between {100 * (verdict.low or 0):+.1f} % and"
         f" {100 * (verdict.high or 0):+.1f} %; about {verdict.repeats_to_settle} repeats per version would settle it."
-        for verdict in verdicts
+        for verdict in asked
         if verdict.verdict == "inconclusive"
     ]
-    asked_for = [verdict for verdict in verdicts if not verdict.absent and verdict.metric != NEGATIVE_CONTROL]
-    if count := sum(verdict.verdict == "not comparable" for verdict in asked_for):
-        sentences.append(f"{count} of {len(asked_for)} comparisons could not be made.")
+    if count := sum(verdict.verdict == "not comparable" for verdict in asked):
+        sentences.append(f"{count} of {len(asked)} comparisons could not be made.")
     if any(verdict.absent for verdict in verdicts):
         sentences.append(f"graphql_error_rate: {GRAPHQL_ABSENT}.")
     return tuple(sentences)
+
+
+def asked_for(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """What the gates count: neither what is absent nor the negative control."""
+    return [verdict for verdict in verdicts if not verdict.absent and verdict.metric != NEGATIVE_CONTROL]
 
 
 def agreements(verdicts: Sequence[Verdict]) -> tuple[Agreement, ...]:

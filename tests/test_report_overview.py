@@ -1,5 +1,6 @@
 """What comes first in a report and what is counted."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,7 +10,14 @@ from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.findings import Judgement, NegativeControl, Pooled, ScenarioChange
 from perf_pipeline.report import overview
 from tests.noisy_judgements import NOISY
-from tests.report_judgements import control_moved, everything_set_aside, many_scenarios, no_regression, regression
+from tests.report_judgements import (
+    OUTCOMES,
+    control_moved,
+    everything_set_aside,
+    many_scenarios,
+    no_regression,
+    regression,
+)
 from tests.simulated_runs import policy
 
 
@@ -38,6 +46,17 @@ def test_a_metric_that_is_absent_in_one_scenario_only_stays_in_the_table() -> No
         replace(verdict, absent=False) if verdict is found.verdicts[5] else verdict for verdict in found.verdicts
     )
     assert overview.absent_metrics(replace(found, verdicts=verdicts)) == {}
+
+
+@pytest.mark.parametrize("build", OUTCOMES.values(), ids=OUTCOMES)
+def test_what_is_known_and_the_tally_beside_it_count_the_same(build: Callable[[], Judgement]) -> None:
+    """As those of real judgements do, so that the picture in the README does not contradict itself."""
+    found = build()
+    counts = overview.verdict_counts(found)
+    told = [re.fullmatch(r"(\d+) of (\d+) comparisons: (\w+)\.", sentence) for sentence in found.decision.known]
+    for one in filter(None, told):
+        assert (int(one[1]), int(one[2])) == (counts[one[3]], sum(counts.values()))  # type: ignore[index]
+    assert sum(" regressed in " in sentence for sentence in found.decision.known) == counts["regression"]
 
 
 def test_a_moved_control_is_no_regression_of_the_service() -> None:
