@@ -23,6 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from perf_pipeline.gates.verdict import judge
+from perf_pipeline.history.noise import lab_noise
 from perf_pipeline.history.releases import chain_table, chains_to, links, shifts
 from perf_pipeline.judge import load_policy
 from perf_pipeline.report.tables import judgement_tables
@@ -88,6 +89,7 @@ def questions(warehouse: Warehouse, comparisons: int) -> dict[str, Callable[[], 
         "chain over the last 12 releases": lambda: chains_to(warehouse, last, POLICY, f"2.{comparisons - 12}"),
         "chain over all releases": lambda: chain_table(chains_to(warehouse, last, POLICY), key),
         "level shifts, all series": lambda: shifts(warehouse, POLICY),
+        "noise of the lab, all cells": lambda: lab_noise(warehouse),
         "FROM release_history, all rows": lambda: warehouse.query("FROM release_history"),
         "FROM noise_floor, all rows": lambda: warehouse.query("FROM noise_floor"),
         "FROM noise_floor, one comparison": lambda: warehouse.query(

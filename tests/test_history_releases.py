@@ -13,6 +13,7 @@ import pytest
 from perf_pipeline.gates.findings import Judgement
 from perf_pipeline.gates.policy import Policy
 from perf_pipeline.gates.verdict import judge
+from perf_pipeline.history.noise import lab_noise
 from perf_pipeline.history.releases import chain_table, chains_to, links, shifts
 from perf_pipeline.judge import load_policy
 from perf_pipeline.report.tables import judgement_tables
@@ -160,5 +161,6 @@ def test_a_thousand_comparisons_are_no_burden(warehouse: Warehouse) -> None:
             database.execute(f"INSERT INTO {name} BY NAME SELECT * FROM rows")
     began = time.process_time()
     rows = chains_to(warehouse, "2.1000", POLICY, anchor="2.950")
+    assert lab_noise(warehouse)
     assert time.process_time() - began < 5
     assert {row.steps for row in rows} == {50}
