@@ -14,12 +14,14 @@ from assets.pictures import as_metadata, as_table
 from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
 from perf_pipeline.history.comparisons import judged_comparisons, kept_chains
+from perf_pipeline.history.noise import lab_noise
 from perf_pipeline.history.releases import chain_table, chains_to, shifts
 from perf_pipeline.judge import judge_stored, load_policy
 from perf_pipeline.plan import compare_command, split_comparison_key
 from perf_pipeline.report import html, index_page, json_output, markdown
 from perf_pipeline.report.context import context_of
-from perf_pipeline.report.message import verdict_message
+from perf_pipeline.report.drift import drifts, lately
+from perf_pipeline.report.message import verdict_message, with_drifts
 from perf_pipeline.report.overview import worst_first
 from perf_pipeline.report.plots import percentile_shift
 from perf_pipeline.storage import working_folder
@@ -72,7 +74,7 @@ def release_verdict(
     )
 
 
-@comparison_asset(group_name="release", kinds={"duckdb"}, code_version="2", deps=[release_verdict], pool="warehouse")
+@comparison_asset(group_name="release", kinds={"duckdb"}, code_version="3", deps=[release_verdict], pool="warehouse")
 def release_history(
     context: dg.AssetExecutionContext, plan: PlanResource, store: StoreResource, warehouse: WarehouseResource
 ) -> dg.MaterializeResult:
@@ -91,8 +93,13 @@ def release_history(
     moved = shifts(database, policy)
     objects = store.open()
     reports = {name.split("/")[1] for name in objects.keys("reports/") if name.endswith("/report.html")}
-    index = index_page.render(loaded.service, judged_comparisons(database), kept_chains(database), moved, reports)
+    judged, chained, lab = judged_comparisons(database), kept_chains(database), lab_noise(database)
+    index = index_page.render(loaded.service, judged, chained, moved, reports, lab)
     objects.put("reports/index.html", index.encode())
+    message = f"reports/{key}/message.json"
+    if objects.exists(message):
+        told = drifts(rows, moved, lately([one.comparison for one in judged], key))
+        objects.put(message, json.dumps(with_drifts(json.loads(objects.get(message)), told)).encode())
     noise = database.query("SELECT * EXCLUDE (unit) FROM noise_floor WHERE comparison = $key", {"key": key})
     comparisons = database.query(
         "SELECT comparison, answer, control_status, count(*) AS verdicts,"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perf_pipeline.report import index_page
-from tests.report_histories import chained, comparisons, shifts
+from tests.report_histories import chained, comparisons, noise, shifts
 from tests.report_reading import Element, read_html, words
 from tests.report_strategies import NASTY
 
@@ -18,7 +18,7 @@ REPORTS = {item.comparison for item in FOUND}
 
 @pytest.fixture(scope="module")
 def page() -> Element:
-    return read_html(index_page.render("Demo shop", FOUND, chained(), shifts(), REPORTS))
+    return read_html(index_page.render("Demo shop", FOUND, chained(), shifts(), REPORTS, noise()))
 
 
 def rows(page: Element) -> list[Element]:
@@ -28,7 +28,8 @@ def rows(page: Element) -> list[Element]:
 
 def test_the_newest_comparison_is_read_first(page: Element) -> None:
     main = words(page.all("main")[0].text()).removeprefix("The newest decision ")
-    assert main.startswith("=No regression No regression in 1.12.0 against 1.11.0. Report of 1.12.0 against 1.11.0")
+    assert main.startswith("=No regression No regression in 1.12.0 against 1.11.0. ▲ But over 12 releases")
+    assert "Report of 1.12.0 against 1.11.0" in main
     assert [words(row.all("th")[0].text()) for row in rows(page)][::11] == [
         "1.12.0 against 1.11.0",
         "1.1.0 against 1.0.0",
@@ -62,6 +63,64 @@ def test_releases_together_and_level_shifts_are_told(page: Element) -> None:
     assert "browse, client latency p95 Regression over 12 comparisons: +14.4 % (+12.3 % to +16.5 %)." in text
     assert "1.12.0 against 1.0.0, every scenario and metric" in text
     assert "service latency of the baseline, which did not change, in browse lies +8.0 % (+6.0 % to +10.0 %)" in text
+
+
+def test_slow_drift_stands_in_the_box_of_the_decision(page: Element) -> None:
+    (box,) = [section for section in page.all("section") if "decision" in section.classes()]
+    (lines,) = [item for item in box.all("ul") if "drift" in item.classes()]
+    drifted = "But over 12 releases since 1.0.0: regression in {}, client latency p95: +14.4 % (+12.3 % to +16.5 %)"
+    assert [(link.attributes["href"], words(link.text())) for link in lines.all("a")] == [
+        ("#chain", f"▲ {drifted.format('browse')}"),
+        ("#chain", f"▲ {drifted.format('products')}"),
+        (
+            "#shifts",
+            "! From 1.5.0__1.6.0 (2026-11-06) on, service latency of the baseline, which did not change, in browse"
+            " lies +8.0 % (+6.0 % to +10.0 %) from where it was.",
+        ),
+    ]
+
+
+def test_what_many_comparisons_say_comes_before_the_rows_of_each(page: Element) -> None:
+    headings = [heading.attributes["id"] for heading in page.all("h2")]
+    assert headings == ["newest", "chain", "shifts", "noise", "comparisons"]
+
+
+def test_a_newest_regression_is_followed_and_not_contradicted_by_the_drift() -> None:
+    regressed = replace(FOUND[0], answer="regression")
+    assert "▲ And over 12 releases" in words(read_html(index_page.render("t", [regressed], chained())).text())
+
+
+def test_where_nothing_drifted_the_box_says_nothing_more() -> None:
+    quiet = [row for row in chained() if row.metric == "service_memory"]
+    page = read_html(index_page.render("t", FOUND, quiet, ()))
+    assert not [item for item in page.all("ul") if "drift" in item.classes()]
+
+
+def test_the_noise_of_the_lab_is_held_against_what_it_was(page: Element) -> None:
+    (table,) = [table for table in page.all("table") if "Noise of the newest" in table.all("caption")[0].text()]
+    assert [words(row.text()) for row in table.all("tr")[1:3]] == [
+        "browse service p99 +5 % +7.9 % +8.1 %",
+        "products service p99 +5 % +7.9 % +8.1 %",
+    ]
+    assert len(table.all("tr")) == 1 + index_page.NOISE_SHOWN
+    assert "These are the noisiest of 12 cells; it has grown in none." in words(page.text())
+    assert not [item for item in table.all("td") if "tone-inconclusive" in item.classes()]
+
+
+def test_noise_that_grew_is_loud() -> None:
+    page = read_html(index_page.render("t", FOUND, noise=noise(grew=3.1)))
+    text = words(page.text())
+    assert "It has grown in 1 of 12 cells" in text
+    assert "browse upstream latency +10 % +12.8 % +18.7 % ▲ × 3.1" in text
+    young = [replace(cell, earlier=7) for cell in noise()]
+    told = words(read_html(index_page.render("t", FOUND, noise=young)).text())
+    assert (
+        "as noisy as 1.12.0 against 1.11.0 would call a regression: what lies beyond the zone is noise. It takes 8"
+        in told
+    )
+    assert "service p99 +5 % – +8.1 %" in told
+    fewer = [replace(cell, repeats=3) for cell in noise()]
+    assert "fewer repeats" in words(read_html(index_page.render("t", FOUND, noise=fewer)).text())
 
 
 def test_an_index_of_nothing_says_so() -> None:

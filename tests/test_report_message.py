@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from perf_pipeline.gates.findings import Judgement
-from perf_pipeline.report.message import failure_message, verdict_message, with_links
+from perf_pipeline.report.drift import drifts
+from perf_pipeline.report.message import failure_message, verdict_message, with_drifts, with_links
 from tests import report_judgements
+from tests.report_histories import chained, shifts
 
 
 def texts(message: dict) -> list[str]:
@@ -60,6 +62,40 @@ def test_a_message_fits_what_a_webhook_takes(judgement: Judgement) -> None:
     assert len(message["blocks"]) <= 50
     assert all(0 < len(text) <= 3000 for text in texts(message))
     assert len(texts(message)[0]) <= 150
+
+
+def test_what_does_not_fit_is_counted_and_never_cut_in_mid_sentence() -> None:
+    judgement = report_judgements.no_regression()
+    open_questions = tuple(f"service_p99 is inconclusive in <graph {n}>: {'why ' * 20}." for n in range(60))
+    decision = replace(judgement.decision, not_known=open_questions)
+    lines = texts(verdict_message(replace(judgement, decision=decision)))[-1].splitlines()
+    assert 20 < len(lines) < 40
+    assert all(line.endswith(".") for line in lines[1:-1])
+    assert lines[-1] == f"• and {60 - len(lines[1:-1])} more: see the report"
+
+
+def test_drift_is_one_block_below_the_decision_and_in_the_text_of_a_phone() -> None:
+    message = verdict_message(report_judgements.no_regression())
+    found = drifts(chained(), shifts(), {"1.5.0__1.6.0"})
+    told = with_drifts(message, found)
+    (block,) = [block for block in told["blocks"] if block not in message["blocks"]]
+    assert told["blocks"].index(block) == 2
+    assert texts(told)[2].splitlines() == [
+        "*Over many comparisons*",
+        "• ▲ over 12 releases since 1.0.0: regression in browse, client latency p95: +14.4 % (+12.3 % to +16.5 %)",
+        "• ▲ over 12 releases since 1.0.0: regression in products, client latency p95: +14.4 % (+12.3 % to +16.5 %)",
+        "• ! From 1.5.0__1.6.0 (2026-11-06) on, service latency of the baseline, which did not change, in browse lies"
+        " +8.0 % (+6.0 % to +10.0 %) from where it was.",
+    ]
+    assert told["text"] == "1.1.0 against 1.0.0: no regression; over releases: regression"
+    assert with_drifts(told, found) == told, "said again it replaces what was said"
+    assert with_drifts(told, []) == message
+
+
+def test_only_a_shift_leaves_the_text_of_a_phone_alone() -> None:
+    message = verdict_message(report_judgements.no_regression())
+    assert with_drifts(message, drifts((), shifts(), {"1.5.0__1.6.0"}))["text"] == message["text"]
+    assert drifts((), shifts(), {"1.6.0__1.7.0"}) == []
 
 
 def test_names_ping_nobody_and_make_no_links() -> None:

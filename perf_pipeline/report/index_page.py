@@ -1,4 +1,4 @@
-"""The index over all comparisons as one HTML page: the newest decision, every comparison, what releases add up to.
+"""The index over all comparisons as one HTML page: the newest decision, what releases add up to, every comparison.
 
 What belongs here: which rows and pictures the index has. It needs nothing but itself, like the report of a comparison,
 and links to those reports by the place where they lie beside it.
@@ -13,8 +13,10 @@ from markupsafe import Markup
 
 from perf_pipeline.gates.findings import Answer, VerdictName
 from perf_pipeline.history.comparisons import JudgedComparison, WorstCell
+from perf_pipeline.history.noise import EARLIER_AT_LEAST, CellNoise
 from perf_pipeline.history.releases import Chained, Shift
 from perf_pipeline.report.chain_pictures import CHAINS_DRAWN, Chain, chain_picture, chains_of, worst_chains
+from perf_pipeline.report.drift import drifts, lately, shift_words
 from perf_pipeline.report.html import TEMPLATES, themes
 from perf_pipeline.report.overview import VERDICTS_WORST_FIRST
 from perf_pipeline.report.page_totals import Figure
@@ -25,12 +27,16 @@ from perf_pipeline.report.wording import (
     UNKNOWN,
     change,
     counted,
+    edge,
     interval_with_units,
     metric_label,
     percentile_label,
     plural,
     zone,
 )
+
+NOISE_SHOWN = 6
+"""The cells whose noise is shown, those that grew and the noisiest first; the view `noise_floor` has all."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +78,36 @@ class ChainRow:
     reason: str
 
 
+@dataclass(frozen=True)
+class NoiseRow:
+    """What one scenario and metric could have shown, now and before."""
+
+    scenario: str
+    label: str
+    zone: str
+    now: str
+    before: str
+    tone: Tone
+    grew: str
+    """How much; empty when it did not."""
+    fewer: bool
+    """Whether fewer repeats than before explain what there is."""
+
+
 def render(
     title: str,
     comparisons: Sequence[JudgedComparison],
     chained: Sequence[Chained] = (),
     shifts: Sequence[Shift] = (),
     reports: Collection[str] = (),
+    noise: Sequence[CellNoise] = (),
 ) -> str:
-    """The page as text. `comparisons` are the newest first, `chained` the oldest first.
+    """The page as text. `comparisons` are the newest first, `chained` the oldest first, `noise` the noisiest first.
 
     `reports` are the comparisons whose report lies in a folder of their name beside the page, as `report.html`.
     """
     rows = [_row(item, item.comparison in reports) for item in comparisons]
+    keys = [item.comparison for item in comparisons]
     chains = chains_of(chained)
     latest = chained[-1].to_version if chained else ""
     figures = []
@@ -94,6 +118,7 @@ def render(
         title=title,
         rows=rows,
         newest=rows[0] if rows else None,
+        drifts=drifts(chained, shifts, lately(keys, keys[0])) if keys else (),
         total=plural(len(rows), "comparison"),
         answers=[
             (answer, number, tone_of_answer(answer), ANSWER_GLYPHS[answer])
@@ -105,7 +130,15 @@ def render(
         latest=latest,
         first=chained[-1].from_version if chained else "",
         chain_rows=_chain_rows(chains, latest),
-        shifts=[_shift(shift) for shift in shifts],
+        shifts=[shift_words(shift) for shift in shifts],
+        noise_rows=[_noise_row(cell) for cell in noise[:NOISE_SHOWN]],
+        noise_grew=sum(cell.grew is not None for cell in noise),
+        noise_cells=plural(len(noise), "cell"),
+        noise_of=next(
+            (_versions(item) for item in comparisons if noise and item.comparison == noise[0].comparison), ""
+        ),
+        noise_earlier=max((cell.earlier for cell in noise if cell.known_before is not None), default=0),
+        noise_takes=EARLIER_AT_LEAST,
         themes=themes(),
     )
 
@@ -133,6 +166,10 @@ def _row(item: JudgedComparison, has_report: bool) -> ComparisonRow:
         alarm=f"{' and '.join(moved)} moved" if moved else "",
         policy=f"{item.policy_name}, version {item.policy_version}",
     )
+
+
+def _versions(item: JudgedComparison) -> str:
+    return f"{item.candidate} against {item.baseline}"
 
 
 def _worst(cell: WorstCell | None) -> str:
@@ -174,10 +211,15 @@ def _chain_rows(chains: Sequence[Chain], latest: str) -> list[ChainRow]:
     return rows
 
 
-def _shift(shift: Shift) -> str:
-    """A level shift as a sentence."""
-    what = "the change of the candidates" if shift.what == "effect" else "the baseline, which did not change,"
-    when = f" ({shift.measured:%Y-%m-%d})" if shift.measured else ""
-    size = f"{change(shift.metric, shift.estimate)} ({interval_with_units(shift.metric, shift.low, shift.high)})"
-    where = f"{metric_label(shift.metric)} of {what} in {shift.scenario}"
-    return f"From {shift.comparison}{when} on, {where} lies {size} from where it was."
+def _noise_row(cell: CellNoise) -> NoiseRow:
+    before = cell.known_before
+    return NoiseRow(
+        scenario=cell.scenario,
+        label=metric_label(cell.metric),
+        zone=edge(cell.metric, cell.zone),
+        now=change(cell.metric, cell.now),
+        before=change(cell.metric, before),
+        tone="inconclusive" if cell.grew else "none",
+        grew=f"× {cell.grew:.1f}" if cell.grew else "",
+        fewer=before is not None and cell.repeats < (cell.repeats_before or 0),
+    )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perf_pipeline.gates.findings import Judgement, Verdict
+from perf_pipeline.report.drift import Drift
 from perf_pipeline.report.wording import finding, metric_label, prose, sentence
 
 WORST_CELLS = 5
@@ -18,6 +19,12 @@ _UNDECIDED = ":white_circle:"
 _TEXT_LIMIT = 3000
 """Characters that one section takes."""
 _TITLE_LIMIT = 150
+_WORST, _NOT_KNOWN = "Worst", "Not known"
+_DETAILS = (f"*{_WORST}*", f"*{_NOT_KNOWN}*")
+_HISTORY = "history"
+"""Names the block about many comparisons, so that it is replaced and never added twice."""
+_OVER_RELEASES = "; over releases: regression"
+"""What a phone shows before the message is opened is its text alone."""
 
 
 def verdict_message(judgement: Judgement) -> dict[str, Any]:
@@ -29,9 +36,9 @@ def verdict_message(judgement: Judgement) -> dict[str, Any]:
         sections.append(f":warning: *Negative control* {sentence(judgement.negative_control.message)}")
     sections.append(f"{_MARKS.get(decision.answer, _UNDECIDED)} {prose(decision.headline)}")
     if cells := _worst_cells(judgement.verdicts):
-        sections.append(_list("Worst", cells))
+        sections.append(_list(_WORST, cells))
     if decision.not_known:
-        sections.append(_list("Not known", list(map(prose, decision.not_known))))
+        sections.append(_list(_NOT_KNOWN, list(map(prose, decision.not_known))))
     return _message(title, sections)
 
 
@@ -46,12 +53,32 @@ def failure_message(comparison: str, why: str) -> dict[str, Any]:
     )
 
 
+def with_drifts(message: dict[str, Any], drifts: Sequence[Drift]) -> dict[str, Any]:
+    """The message with one block, below the decision, about what many comparisons say together; none if it is nothing.
+
+    A message that has such a block already gets the new one in its place.
+    """
+    blocks = [block for block in message["blocks"] if block.get("block_id") != _HISTORY]
+    text = message["text"].removesuffix(_OVER_RELEASES)
+    if drifts:
+        said = _list("Over many comparisons", [f"{drift.glyph} {drift.words}" for drift in drifts])
+        details = (number for number, block in enumerate(blocks) if block["text"]["text"].startswith(_DETAILS))
+        blocks.insert(next(details, len(blocks)), {**_block(said), "block_id": _HISTORY})
+    if any(drift.section == "chain" for drift in drifts):
+        text += _OVER_RELEASES
+    return {**message, "text": text, "blocks": blocks}
+
+
 def with_links(message: dict[str, Any], links: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The message with links at its end: a label and an address each."""
     if not links:
         return message
     text = "  ·  ".join(f"<{address}|{_escaped(label)}>" for label, address in links)
     return {**message, "blocks": [*message["blocks"], {"type": "section", "text": {"type": "mrkdwn", "text": text}}]}
+
+
+def _block(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": _section(text)}}
 
 
 def _worst_cells(verdicts: Sequence[Verdict]) -> list[str]:
@@ -65,7 +92,18 @@ def _worst_cells(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _list(title: str, items: Sequence[str]) -> str:
-    return f"*{title}*\n" + "\n".join(f"• {item}" for item in items)
+    """The items that one section takes, each whole; the others are counted."""
+    lines = [f"*{title}*", *(f"• {item}" for item in items)]
+    whole = "\n".join(lines)
+    if len(_escaped(whole)) <= _TEXT_LIMIT:
+        return whole
+    shown = len(lines)
+    while shown > 2:
+        shown -= 1
+        cut = "\n".join([*lines[:shown], f"• and {len(lines) - shown:,} more: see the report"])
+        if len(_escaped(cut)) <= _TEXT_LIMIT:
+            return cut
+    return whole
 
 
 def _message(title: str, sections: Sequence[str]) -> dict[str, Any]:
@@ -73,7 +111,7 @@ def _message(title: str, sections: Sequence[str]) -> dict[str, Any]:
         "text": _escaped(title),
         "blocks": [
             {"type": "header", "text": {"type": "plain_text", "text": title[:_TITLE_LIMIT]}},
-            *({"type": "section", "text": {"type": "mrkdwn", "text": _section(text)}} for text in sections),
+            *map(_block, sections),
         ],
     }
 

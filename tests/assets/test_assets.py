@@ -90,6 +90,33 @@ def test_from_runs_to_a_verdict(
     assert history == [(KEY, "regression")]
 
 
+def test_drift_reaches_the_message_and_the_decision_of_the_index(
+    tmp_path: Path, instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    """Two releases that are each slower: the newest message says what both are together, and says it once."""
+    measured(tmp_path, slower=1.5)
+    assert judge(instance, resources).success
+    earlier, later = KEY, "1.1.0__1.2.0"
+    runs = tmp_path / "objects" / "runs"
+    for number, version in enumerate(("1.1.0", "1.2.0")):
+        for repeat in range(1, 4):
+            slower = {"1.1.0": 1.0, "1.2.0": 1.01}[version]
+            write_run(runs / later, f"{version}-browse-r{repeat:02d}", seed=70 + 10 * number + repeat, slower=slower)
+    instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [later])
+    job = build_defs(**resources).resolve_job_def("judge_measured")
+    for _ in range(2):
+        assert job.execute_in_process(instance=instance, partition_key=later, run_config=QUIET).success
+    reports = tmp_path / "objects" / "reports"
+    message = json.loads((reports / later / "message.json").read_text())
+    (told,) = [block["text"]["text"] for block in message["blocks"] if "Over many" in block["text"]["text"]]
+    assert "▲ over 2 releases since 1.0.0: regression in browse, client latency" in told
+    assert message["text"].endswith("; over releases: regression")
+    assert "Over many" not in (reports / earlier / "message.json").read_text()
+    index = (reports / "index.html").read_text()
+    assert "over 2 releases since 1.0.0: regression in browse" in index[: index.index("<nav")]
+    assert "would call a regression" in index, "the lab's noise"
+
+
 def test_a_failed_gate_is_a_result_and_not_a_failed_pipeline(
     tmp_path: Path, instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
 ) -> None:
