@@ -63,7 +63,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.do("Emulation.setEmulatedMedia", features=[scheme])
+        self.do("Emulation.setEmulatedMedia", media="", features=[scheme])
         self.do("Page.navigate", url="about:blank")
         self.do("Page.navigate", url=address)
         while not self.value(f"document.readyState === 'complete' && location.href === {json.dumps(address)}"):

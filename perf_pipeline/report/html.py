@@ -39,6 +39,8 @@ _LINES_OF_SCREEN = 16
 _HEADLINE_LETTERS, _LIST_LETTERS = 82, 56
 """Letters that fit a line of each there."""
 _ALARM_LINES = 4
+_PRINTED_AT_MOST = 24
+"""Cells of which all are printed with their pictures; of more cells, those that are equivalent are not."""
 
 _SPACE_IN_NUMBER = re.compile(r"(?<=\d) (?=(?:%|points|ms|[KMG]iB)(?!\w))|(?<=\d,) (?=[+−]?[\d.]+\])")
 
@@ -65,6 +67,7 @@ TEMPLATES.filters.update(prose=prose, sentence=sentence)
 def render(judgement: Judgement, context: ReportContext) -> str:
     """The page as text, UTF-8 when it is written. It depends on its arguments only."""
     control = judgement.negative_control
+    rows = page.rows(judgement, context.curves)
     return TEMPLATES.get_template("page.html").render(
         judgement=judgement,
         context=context,
@@ -82,7 +85,8 @@ def render(judgement: Judgement, context: ReportContext) -> str:
         legend=[(name, GLYPHS[name], tone_of_verdict(name), meaning) for name, meaning in MEANINGS.items()],
         runs_sentence=overview.runs_sentence(judgement.runs),
         columns=page.columns(judgement),
-        rows=page.rows(judgement, context.curves),
+        rows=rows,
+        few=sum(len(row.cells) for row in rows) <= _PRINTED_AT_MOST,
         with_runs=bool(context.curves),
         absent=[(metric_label(metric), reason) for metric, reason in overview.absent_metrics(judgement).items()],
         pooled=page_totals.pooled_rows(judgement),

@@ -17,7 +17,7 @@ from perf_pipeline.files import project_file
 from perf_pipeline.report import html, index_page
 from perf_pipeline.report.page import anchor
 from tests.noisy_judgements import NOISY
-from tests.report_histories import chained, comparisons, shifts
+from tests.report_histories import chained, comparisons, noise, shifts
 from tests.report_judgements import CONTEXT, OUTCOMES, curves_for, many_scenarios
 
 pytest.importorskip("websocket", reason="websocket-client is not installed: the page is not tested")
@@ -53,7 +53,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         found[name] = path.as_uri()
     history = comparisons()
     index = folder / "index.html"
-    text = index_page.render("Demo shop", history, chained(), shifts(), {item.comparison for item in history})
+    reports = {item.comparison for item in history}
+    text = index_page.render("Demo shop", history, chained(), shifts(), reports, noise(grew=3.1))
     index.write_text(text, encoding="utf-8")
     return found | {"index": index.as_uri()}
 
@@ -196,6 +197,35 @@ def test_it_prints_on_few_pages(browser: Browser, pages: dict[str, str]) -> None
     pdf = base64.b64decode(browser.do("Page.printToPDF", preferCSSPageSize=True)["data"])
     assert pdf.startswith(b"%PDF")
     assert 2 <= pdf.count(b"/Type /Page\n") <= 12
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"), [("regression", False), ("no_regression", False), ("many_scenarios", True), ("index", False)]
+)
+def test_folded_evidence_is_on_paper_unless_there_is_much_of_it(
+    browser: Browser, pages: dict[str, str], name: str, left_out: bool
+) -> None:
+    """What is folded on the screen is printed; of a large campaign all but what is equivalent, and the page says so."""
+    browser.show(pages[name], 760, 800)
+    shown = (
+        "[...document.querySelectorAll('details')].filter(one => one.lastElementChild.checkVisibility("
+        "{contentVisibilityAuto: true})).map(one => one.classList.contains('tone-equivalent'))"
+    )
+    note = "[...document.querySelectorAll('.on-paper')].map(one => one.checkVisibility())"
+    folded = browser.value("document.querySelectorAll('details:not([open])').length")
+    everything = browser.value("document.querySelectorAll('details').length")
+    equivalent = browser.value("document.querySelectorAll('details.tone-equivalent').length")
+    assert folded > 0
+    assert len(browser.value(shown)) == everything - folded
+    assert not any(browser.value(note))
+    browser.do("Emulation.setEmulatedMedia", media="print")
+    expected = everything - (equivalent if left_out else 0)
+    deadline = time.monotonic() + 30
+    while len(browser.value(shown)) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)  # it takes Chromium a frame or two to unfold
+    assert len(browser.value(shown)) == expected
+    assert browser.value(note) == ([True] if left_out else [])
+    assert equivalent > 100 or not left_out
 
 
 def test_a_large_campaign_is_laid_out_in_two_seconds(browser: Browser, pages: dict[str, str]) -> None:
