@@ -42,7 +42,7 @@ def materialize(comparison: str, fresh: bool) -> None:
 
     `fresh` measures all runs of the comparison again. Raises InputError when the question or the input is wrong.
     """
-    instance, plan, store = _instance(), PlanResource().load(), StoreResource().open()
+    instance, plan, store = _instance(), PlanResource().load_to_measure(), StoreResource().open()
     end_abandoned_runs(instance)
     check_hours(plan.workload.hours)
     WarehouseResource().open().prepare(store)  # what is measured ends there

@@ -15,6 +15,7 @@ from perf_pipeline.capture.kafka_topic import KafkaTopic, open_topic
 from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, SigningKey, load_signing_key, public_key_pem
 from perf_pipeline.capture.token_source import token_issuer
 from perf_pipeline.capture.tokens import TokenIssuer
+from perf_pipeline.judge import load_policy
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.settings import read_settings
 from perf_pipeline.storage import ObjectStore, open_store
@@ -31,6 +32,15 @@ class PlanResource(dg.ConfigurableResource):
         settings = read_settings()
         plan = load_plan(Path(self.path) if self.path else settings.plan)
         return plan.model_copy(update={"policy": settings.policy}) if settings.policy else plan
+
+    def load_to_measure(self) -> Plan:
+        """The plan, once its policy was read too: what is measured for hours can be judged afterwards.
+
+        Raises InputError with every error of the plan, or else of the policy.
+        """
+        plan = self.load()
+        load_policy(plan.policy, plan.folder)
+        return plan
 
 
 class StoreResource(dg.ConfigurableResource):

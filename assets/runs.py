@@ -28,9 +28,9 @@ def workload(plan: PlanResource, store: StoreResource, warehouse: WarehouseResou
 
     Every run of the comparison replays this one workload. It holds users and addresses, and no tokens.
     """
-    objects = store.open()
+    loaded, objects = plan.load_to_measure(), store.open()
     warehouse.open().prepare(objects)  # what is measured ends there
-    frozen = freeze_workload(objects, plan.load())
+    frozen = freeze_workload(objects, loaded)
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": frozen.requests,
@@ -63,7 +63,7 @@ def test_runs(
     Each run starts everything fresh, warms up, holds a steady load and takes everything down. Runs that are already
     there are never repeated, so a campaign that was stopped goes on with what is missing.
     """
-    loaded, objects = plan.load(), store.open()
+    loaded, objects = plan.load_to_measure(), store.open()
     baseline, candidate = split_comparison_key(context.partition_key)
     check_versions(loaded, baseline, candidate)
     source = TokenSource(objects, loaded, tokens.issuer(loaded))

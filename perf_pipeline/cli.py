@@ -80,12 +80,14 @@ def compare(
 
 def _compare(plan_path: Path, baseline: str | None, candidate: str | None, flags: list[str]) -> None:
     from perf_pipeline.capture.token_keys import KEY_FILE_VARIABLE, KEY_VARIABLE, ensure_signing_key, load_signing_key
+    from perf_pipeline.judge import load_policy
     from perf_pipeline.orchestration import become_comparison_job
     from perf_pipeline.plan import check_versions, comparison_key, load_plan
     from perf_pipeline.replay.k6 import find_k6
 
     settings = replace(read_settings(), plan=plan_path)
     plan = load_plan(plan_path)
+    load_policy(settings.policy or plan.policy, plan.folder)  # it judges hours later, and is refused now
     baseline, candidate = baseline or plan.baseline, candidate or plan.candidate
     check_versions(plan, baseline, candidate)
     comparison = comparison_key(baseline, candidate)

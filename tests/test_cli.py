@@ -142,6 +142,28 @@ def test_a_key_is_made_only_where_the_environment_names_none(tmp_path: Path, mon
     assert not list(tmp_path.glob("*.pem"))
 
 
+@pytest.mark.parametrize("command", ["compare", "demo"])
+def test_a_policy_that_cannot_judge_is_refused_before_anything_is_made_or_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def become(*_: object) -> None:
+        pytest.fail("it was handed on to be measured")
+
+    monkeypatch.setattr("perf_pipeline.orchestration.become_comparison_job", become)
+    monkeypatch.setattr("perf_pipeline.replay.k6.find_k6", lambda: K6(Path("/k6"), (1, 1, 0), "a stub"))
+    monkeypatch.setenv("PERF_PIPELINE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PERF_PIPELINE_TOKEN_KEY", raising=False)
+    policy = project_file("perf_pipeline/gates/policies/default.yaml").read_text() + "surprise: 1\n"
+    (tmp_path / "mine.yaml").write_text(policy)
+    (tmp_path / "plan.yaml").write_text(MINIMAL + "policy: mine.yaml\n")
+    if command == "demo":
+        monkeypatch.setenv("PERF_PIPELINE_POLICY", str(tmp_path / "mine.yaml"))
+    result = run(command, *([tmp_path / "plan.yaml"] if command == "compare" else []))
+    assert result.exit_code == 2
+    assert "mine.yaml" in result.output and "surprise: is not a known field" in result.output
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_port_that_is_none_is_refused() -> None:
     result = run("ui", "--port", "99999")
     assert result.exit_code == 2 and "99999 is not in the range" in result.output

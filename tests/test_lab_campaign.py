@@ -322,6 +322,50 @@ def test_fresh_removes_nothing_while_another_campaign_measures(lab: Lab, monkeyp
     assert lab.store.keys("") == before
 
 
+def test_a_campaign_of_which_nothing_is_missing_does_not_wait_for_another(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.measure()
+    monkeypatch.setattr(campaign_module, "one_campaign_at_a_time", partial(lock.one_campaign_at_a_time, patience_s=0))
+    refused = "this machine is measuring"
+    with lock.one_campaign_at_a_time("another"):
+        report = lab.measure()
+        assert (list(report.found), report.measured, report.spared) == (lab.order, (), ())
+        with pytest.raises(InputError, match=refused):
+            lab.measure(fresh=True)
+        schedule = lab.store.get(f"{PREFIX}/schedule.json")
+        lab.store.delete(f"{PREFIX}/schedule.json")
+        with pytest.raises(InputError, match=refused):
+            lab.measure()
+        lab.store.put(f"{PREFIX}/schedule.json", schedule)
+        other_build(lab, tmp_path)
+        with pytest.raises(InputError, match="is another now"):
+            lab.measure()
+        lab.store.delete(f"{PREFIX}/{lab.order[-1]}")
+        with pytest.raises(InputError, match="is another now"):
+            lab.measure()
+        lab.plan = small_plan(tmp_path / "plan")  # the build of before
+        with pytest.raises(InputError, match=refused):
+            lab.measure()
+    assert lab.measured == lab.order
+
+
+def test_runs_that_are_just_being_removed_are_waited_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.measure()
+    local_folder, asked = lab.store.local_folder, list[str]()
+
+    def gone_at_first(prefix: str) -> Path:
+        asked.append(prefix)
+        if len(asked) == 1:
+            raise KeyError(prefix)
+        return local_folder(prefix)
+
+    monkeypatch.setattr(lab.store, "local_folder", gone_at_first)
+    workload = freeze_workload(lab.store, lab.plan)
+    asked.clear()
+    assert list(lab.measure(workload=workload).found) == lab.order
+
+
 def test_an_unknown_version_is_named(lab: Lab) -> None:
     with pytest.raises(InputError, match="unknown version 9"):
         run_campaign(lab.store, lab.plan, "1.0", "9", freeze_workload(lab.store, lab.plan), {}, "KEY")
@@ -364,6 +408,24 @@ def test_a_look_that_settles_everything_ends_the_campaign(lab: Lab, tmp_path: Pa
     report = look_at(lab, {2: {"one", "two"}, 3: {"one", "two"}}, [])
     assert len(report.measured) == 8
     assert len(report.spared) == 12
+
+
+def test_a_campaign_that_is_finished_by_its_looks_does_not_wait_for_another(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_looks(lab, tmp_path)
+    spared = look_at(lab, {2: {"one"}, 3: set()}, []).spared
+    lab.measured.clear()
+    monkeypatch.setattr(campaign_module, "one_campaign_at_a_time", partial(lock.one_campaign_at_a_time, patience_s=0))
+    with lock.one_campaign_at_a_time("another"):
+        asked: list[int] = []
+        assert look_at(lab, {}, asked).spared == spared != ()
+        assert asked == []
+        looks = json.loads(lab.store.get(f"{PREFIX}/looks.json"))
+        lab.store.put(f"{PREFIX}/looks.json", json.dumps({"2": looks["2"]}).encode())
+        with pytest.raises(InputError, match="this machine is measuring"):
+            look_at(lab, {}, asked)
+    assert lab.measured == []
 
 
 def test_a_campaign_that_goes_on_keeps_what_was_said_at_a_look(lab: Lab, tmp_path: Path) -> None:

@@ -16,11 +16,14 @@ import pytest
 
 from perf_pipeline.errors import InputError
 from perf_pipeline.lab import run as run_module
+from perf_pipeline.lab.clock import ClockWatch
 from perf_pipeline.lab.local import LocalEnvironment
 from perf_pipeline.lab.placement import Placement
 from perf_pipeline.lab.run import Campaign, _Announcement, run_once
 from perf_pipeline.lab.run_directory import RunRecord, find_runs, read_record
+from perf_pipeline.metrics.series import load_end, read_series
 from perf_pipeline.plan import Plan
+from perf_pipeline.plan_metrics import HistogramSource
 from perf_pipeline.replay.k6 import K6
 from perf_pipeline.replay.schedule import PlannedRun
 from perf_pipeline.replay.workload import freeze_workload
@@ -96,6 +99,65 @@ def test_a_run_directory_says_all_about_the_run(tmp_path: Path) -> None:
     assert answered == sorted(answered)
     assert len(answered) >= 2
     assert private_folders() == before
+
+
+LOADING = """\
+print(f'msg="hold_start={start * 1e3:.0f}"', flush=True)
+import json, urllib.request
+target = json.load(open(os.environ['REPLAY_CONFIG']))['target']
+while time.time() < start + 4:
+    urllib.request.urlopen(target + '/b/1').read()
+    time.sleep(0.005)
+open(csv, 'w').write('\\n'.join(lines) + '\\n')
+"""
+
+
+def last_scrape(run: Path) -> tuple[float, str]:
+    """When the service was last scraped, and whether it answered."""
+    with gzip.open(run / "series.csv.gz", "rt") as file:
+        up = [(float(row["timestamp"]), row["value"]) for row in csv.DictReader(file) if row["name"] == "up"]
+    return up[-1]
+
+
+def test_the_last_scrape_is_so_long_after_the_load_that_its_end_is_seen(tmp_path: Path) -> None:
+    plan, ended = small_plan(tmp_path / "plan"), tmp_path / "ended"
+    served = (plan.folder / "serve.py").read_text()
+    counting = served.replace("TYPE answered counter", "TYPE answered histogram").replace("_total", "_count")
+    (plan.folder / "serve.py").write_text(counting)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    note = f"open({str(ended)!r}, 'w').write(str(time.time()))"
+    record = run_once(campaign(tmp_path, LOADING + note, plan), PLANNED, folder)
+    assert record.status == "complete"
+    ended_s, (last_s, up) = float(ended.read_text()), last_scrape(folder)
+    assert up == "1.0"
+    assert last_s - ended_s >= run_module.AFTER_LOAD_S
+    series = read_series(folder / "series.csv.gz", set(), record.hold, {"answered_count"})
+    found = load_end(series, HistogramSource(histogram="answered"), record.hold)
+    assert isinstance(found, tuple), found
+    assert found[0] <= ended_s
+
+
+def test_a_service_that_ends_after_the_load_takes_nothing_from_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend = run_module._attend
+
+    def attend_and_kill(started: Any, *rest: Any) -> Any:
+        answer = attend(started, *rest)
+        psutil.Process(started.service.pid).kill()
+        return answer
+
+    monkeypatch.setattr(run_module, "_attend", attend_and_kill)
+    plan = small_plan(tmp_path / "plan")
+    (tmp_path / "run").mkdir()
+    record = run_once(campaign(tmp_path, WRITE + "time.sleep(0.3)", plan), PLANNED, tmp_path / "run")
+    assert (record.status, last_scrape(tmp_path / "run")[1]) == ("complete", "0.0")
+
+
+def test_a_run_that_failed_is_not_scraped_any_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "AFTER_LOAD_S", 3600)
+    assert measure(tmp_path, WRITE + "sys.exit(109)").status == "failed"
 
 
 def test_no_token_is_in_anything_that_stays(tmp_path: Path) -> None:
@@ -313,13 +375,26 @@ def test_scrapes_that_cannot_be_put_aside_end_the_run(tmp_path: Path, monkeypatc
         run_once(campaign(tmp_path, WRITE + "time.sleep(60)"), PLANNED, tmp_path / "run")
 
 
+def once_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> str:
+    """The body of a stub that begins once the clock is watched, however long the lab takes to get there."""
+    watched = tmp_path / "watched"
+
+    def watch() -> ClockWatch:
+        clock = ClockWatch()
+        watched.touch()
+        return clock
+
+    monkeypatch.setattr(run_module, "ClockWatch", watch)
+    return f"while not os.path.exists({str(watched)!r}): time.sleep(0.01)\n" + body
+
+
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
 def test_a_clock_that_is_set_in_the_hold_makes_a_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     clock, log = time.time, tmp_path / "run/logs/k6.log"
     monkeypatch.setattr(time, "time", lambda: clock() + (step_s if log.exists() and log.stat().st_size else 0))
-    record = measure(tmp_path, WRITE + "time.sleep(60)")
+    record = measure(tmp_path, once_watched(tmp_path, monkeypatch, WRITE + "time.sleep(60)"))
     assert record.status == "failed"
     assert str(record.failure).startswith(f"the clock of this machine was set by {step_s:+.0f}")
     assert record.k6_exit_code == -signal.SIGTERM
@@ -330,5 +405,5 @@ def test_a_clock_that_is_set_back_before_the_hold_leaves_a_record(
 ) -> None:
     clock, log = time.time, tmp_path / "run/logs/k6.log"
     monkeypatch.setattr(time, "time", lambda: clock() - (3600 if log.exists() and log.stat().st_size else 0))
-    record = measure(tmp_path, "print('warming up', flush=True); time.sleep(60)")
+    record = measure(tmp_path, once_watched(tmp_path, monkeypatch, "print('warming up', flush=True); time.sleep(60)"))
     assert "the clock of this machine was set by -3600" in str(record.failure)

@@ -70,23 +70,26 @@ def run_campaign(
     the unix time until which their tokens are needed; `public_key` (PEM) is what the service verifies them with.
     `settled` answers the looks that the plan schedules: what it said once is kept beside the runs and never asked
     again, so that a campaign that goes on takes the same decisions. `fresh` removes the runs that are there, once each
-    version has been seen to start. `before_measuring` is called once, with the unix time of the planned end, unless
-    all runs are there already. Works in any thread; in the main thread SIGTERM ends it in order. Raises InputError
-    when the plan cannot be run as it stands, when runs are there that must not be mixed with new ones, and after three
-    runs in a row that failed.
+    version has been seen to start. `before_measuring` is called once, with the unix time of the planned end, unless all
+    runs are there already: then no other campaign on this machine is waited for. Works in any thread; in the main
+    thread SIGTERM ends it in order. Raises InputError when the plan cannot be run as it stands, when runs are there
+    that must not be mixed with new ones, and after three runs in a row that failed.
     """
     began_s = time.monotonic()
     check_versions(plan, baseline, candidate)
     _check_scenarios(plan, workload)
     comparison = comparison_key(baseline, candidate)
     k6 = find_k6()
+    environment = LocalEnvironment(plan, public_key)
+    campaign = Campaign(
+        comparison, plan, workload, environment, k6, tokens if callable(tokens) else lambda _users, _until_s: tokens
+    )
+    schedule = schedule_runs(plan, baseline, candidate)
+    # Whoever measures now would be waited for in vain.
+    if not fresh and (found := _finished(store, campaign, schedule, looks=settled is not None)) is not None:
+        return _report(campaign, schedule, found, {}, began_s)
     with orderly_end(), one_campaign_at_a_time(comparison):
         remove_abandoned(store)
-        environment = LocalEnvironment(plan, public_key)
-        campaign = Campaign(
-            comparison, plan, workload, environment, k6, tokens if callable(tokens) else lambda _users, _until_s: tokens
-        )
-        schedule = schedule_runs(plan, baseline, candidate)
         builds = {(run.version, run.scenario): _build(campaign, run) for run in schedule}
         if fresh and store.keys(_prefix(comparison)):
             _check_that_services_start(store, campaign, schedule)
@@ -104,9 +107,20 @@ def run_campaign(
                 measured |= _measure(store, campaign, missing, builds)
             if settled is not None and look < plan.schedule.repeats:
                 done |= patiently(partial(_look, store, comparison, look, settled), store.uri(_prefix(comparison)))
-    records = {**found, **measured}
+    return _report(campaign, schedule, found, measured, began_s)
+
+
+def _report(
+    campaign: Campaign,
+    schedule: list[PlannedRun],
+    found: Mapping[str, RunRecord],
+    measured: Mapping[str, RunRecord],
+    began_s: float,
+) -> CampaignReport:
+    """What was found, measured and spared, since a time of the monotonic clock."""
+    records, k6 = {**found, **measured}, campaign.k6
     return CampaignReport(
-        comparison=comparison,
+        comparison=campaign.comparison,
         measured=tuple(measured),
         found=tuple(found),
         failed={run_id: record.failure or "" for run_id, record in records.items() if record.status == "failed"},
@@ -203,12 +217,40 @@ def _measure_run(store: ObjectStore, campaign: Campaign, planned: PlannedRun, pr
 
 def _look(store: ObjectStore, comparison: str, look: int, settled: Settled) -> set[str]:
     """The scenarios that are settled at a look: what was said at it before, or what is said now, kept for later."""
-    key = f"{_prefix(comparison)}/looks.json"
-    said: dict[str, list[str]] = json.loads(store.get(key)) if store.exists(key) else {}
+    said = _said(store, comparison)
     if str(look) not in said:
         said[str(look)] = sorted(settled(look))
-        store.put(key, json.dumps(said, indent=1).encode() + b"\n")
+        store.put(f"{_prefix(comparison)}/looks.json", json.dumps(said, indent=1).encode() + b"\n")
     return set(said[str(look)])
+
+
+def _said(store: ObjectStore, comparison: str) -> dict[str, list[str]]:
+    """The scenarios that were settled at each look that was taken, by its repeats."""
+    key = f"{_prefix(comparison)}/looks.json"
+    return json.loads(store.get(key)) if store.exists(key) else {}
+
+
+def _finished(
+    store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun], looks: bool
+) -> dict[str, RunRecord] | None:
+    """The runs that are there when no other is wanted; None when one is missing or, with `looks`, a look to be taken.
+
+    Raises InputError as `_found_runs` does.
+    """
+    if not store.exists(f"{_prefix(campaign.comparison)}/schedule.json"):
+        return None
+    try:
+        found = _found_runs(store, campaign, schedule)
+        said = _said(store, campaign.comparison) if looks else {}
+    except KeyError:  # another campaign is removing them, to measure them afresh
+        return None
+    repeats, done = campaign.plan.schedule.repeats, set[str]()
+    for look in campaign.plan.schedule.looks or (repeats,):
+        wanted = [run for run in schedule if run.repeat <= look and run.scenario not in done]
+        if any(run.run_id not in found for run in wanted) or (looks and look < repeats and str(look) not in said):
+            return None
+        done |= set(said.get(str(look), ()))
+    return found
 
 
 def _found_runs(store: ObjectStore, campaign: Campaign, schedule: list[PlannedRun]) -> dict[str, RunRecord]:

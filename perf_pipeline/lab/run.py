@@ -40,6 +40,8 @@ from perf_pipeline.replay.order import request_order
 from perf_pipeline.replay.schedule import PlannedRun, derived_seed
 from perf_pipeline.replay.workload import Workload
 
+AFTER_LOAD_S = 0.5
+"""Seconds from the end of the load to the last scrapes: without load in between they could not tell when it ended."""
 _POLL_S = 0.02
 _SENT_BEFORE = 20
 """Requests that are sent one after the other before the load."""
@@ -92,6 +94,9 @@ def run_once(campaign: Campaign, planned: PlannedRun, folder: Path) -> RunRecord
             )
             collectors.watch_load(load.pid)
             code, failure = _attend(started, load, logs / "k6.log", collectors, plan)
+            if failure is None:
+                time.sleep(AFTER_LOAD_S)
+                raise_if_abandoned()
     hold_start_s = read_hold_start(csv)
     _check_that_all_is_written(folder, csv, logs / "k6.log", ended=failure is None and hold_start_s is not None)
     if hold_start_s is None:

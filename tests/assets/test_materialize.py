@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from assets import materialize, runs
+from assets.definitions import defs
+from assets.partitions import COMPARISON_PARTITIONS
 from perf_pipeline.errors import InputError, Problem
+from perf_pipeline.files import project_file
 from perf_pipeline.lab import campaign as campaign_module
 from perf_pipeline.lab import lock
 from perf_pipeline.lab.run import Campaign
@@ -92,6 +95,40 @@ def test_fresh_leaves_it_to_the_campaign_to_remove_what_was_measured(
     assert [main(monkeypatch, "--fresh"), main(monkeypatch)] == [2, 2]
     assert asked == [True, False]
     assert store.exists(f"runs/{KEY}/r/run.json")
+
+
+def with_a_policy_that_cannot_judge(home: Path) -> None:
+    policy = project_file("perf_pipeline/gates/policies/default.yaml").read_text()
+    (home / "mine.yaml").write_text(policy + "surprise: 1\n")
+    (home / "plan.yaml").write_text(yaml.safe_dump(PLAN | {"policy": "mine.yaml"}))
+
+
+def test_a_policy_that_cannot_judge_is_refused_before_the_capture(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_a_policy_that_cannot_judge(home)
+    monkeypatch.setattr(materialize, "execute", lambda *_: pytest.fail("a job was started"))
+    assert main(monkeypatch) == 2
+    assert "surprise: is not a known field" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asset", ["workload", "test_runs"])
+def test_a_policy_that_cannot_judge_is_refused_by_each_asset_that_leads_to_a_measurement(
+    home: Path, monkeypatch: pytest.MonkeyPatch, asset: str
+) -> None:
+    with_a_policy_that_cannot_judge(home)
+    started: list[object] = []
+    monkeypatch.setattr(runs, "freeze_workload", lambda *arguments: started.append(arguments))
+    monkeypatch.setattr(runs, "run_campaign", lambda *arguments, **_: started.append(arguments))
+    instance = dg.DagsterInstance.get()
+    instance.add_dynamic_partitions(COMPARISON_PARTITIONS, [KEY])
+    job = defs.resolve_job_def("compare_versions")
+    with pytest.raises(InputError, match="surprise: is not a known field"):
+        job.execute_in_process(
+            instance=instance, partition_key=KEY, asset_selection=[dg.AssetKey(asset)],
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )  # fmt: skip
+    assert started == []
 
 
 @pytest.mark.parametrize("hour", ["2019-12-31-23:00", "2999-01-01-00:00"])

@@ -70,6 +70,7 @@ def test_a_run_measures_what_the_plan_names_and_keeps_no_token(tmp_path: Path) -
     assert 0.5 * requests < found.metrics["service_latency"].requests <= requests + 70
     assert found.metrics["service_memory"].value > 1e7
     assert min(found.series_density.values()) > 0.5
+    assert found.clock_offset is not None and found.clock_offset.low_s < 1 and found.clock_offset.high_s > -1
     assert "k6" in found.environment
 
 
