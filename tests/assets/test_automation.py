@@ -7,7 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster import DagsterRunStatus
+from dagster import DagsterEventType, DagsterRunStatus
+from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets.definitions import build_defs
 from assets.partitions import COMPARISON_PARTITIONS
@@ -15,7 +17,11 @@ from assets.release import release_verdict
 from assets.resources import PlanResource, StoreResource
 from assets.schedules import nightly
 from assets.sensors import COMPARISONS_PER_TICK, deploys
+from assets.under_way import measuring
+from perf_pipeline.errors import InputError
+from perf_pipeline.notify import WEBHOOK_VARIABLE
 from perf_pipeline.storage import LocalObjectStore
+from tests.test_notify import Webhook
 from tests.test_plan import MINIMAL
 
 NIGHT = dt.datetime(2026, 11, 30, 2, tzinfo=dt.UTC)
@@ -73,25 +79,65 @@ def test_no_newer_build_no_comparison(
     instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
 ) -> None:
     store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
-    assert "No build is newer" in skipped(night(instance, resources))
+    assert "no build is newer" in skipped(night(instance, resources))
+    store.put("builds.json", json.dumps({"release": "1.10.0", "builds": ["1.9.0"]}).encode())
+    assert "1.9.0, is older than the release 1.10.0" in skipped(night(instance, resources))
+    assert keys(tick(instance, resources, None)) == [], "the sensor asks for no downgrade either"
 
 
-def test_versions_that_are_not_known_are_said(
-    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+@pytest.mark.parametrize("lacking", ["builds.json", "the store"])
+def test_a_night_that_cannot_know_the_versions_fails_its_tick_and_tells(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: str,
 ) -> None:
     store.delete("builds.json")
-    assert "builds.json" in skipped(night(instance, resources))
+    if lacking == "the store":
+        (tmp_path / "a file").write_text("no folder")
+        resources["store"] = StoreResource(location=str(tmp_path / "a file"))
+        lacking = "a file"
+    webhook = Webhook((200, {}))
+    with webhook.serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        with pytest.raises(InputError, match=lacking):
+            night(instance, resources)
+    (body,) = webhook.bodies
+    assert body["text"] == "Nothing was compared tonight"
+    assert lacking in body["blocks"][1]["text"]["text"]
+    monkeypatch.delenv(WEBHOOK_VARIABLE)
+    with pytest.raises(InputError, match=lacking):
+        night(instance, resources)
 
 
-@pytest.mark.parametrize("status", [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
+@pytest.mark.parametrize(
+    "status", [DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+)
 def test_no_second_comparison_while_one_runs(
     instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], status: DagsterRunStatus
 ) -> None:
     job = build_defs(**resources).resolve_job_def("compare_versions")
-    run = instance.create_run_for_job(job, status=status)
+    location = InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name="assets.definitions"))
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job.name)  # a queued run needs one
+    run = instance.create_run_for_job(job, status=status, remote_job_origin=origin)
     assert run.run_id in skipped(night(instance, resources))
     instance.report_run_failed(run)
     assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+@pytest.mark.parametrize(("asset", "waits"), [("test_runs", True), ("release_verdict", False)])
+def test_what_materialize_at_an_asset_started_is_waited_for_where_it_measures(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], asset: str, waits: bool
+) -> None:
+    selected = frozenset({dg.AssetKey(asset)})
+    job = build_defs(**resources).resolve_implicit_job_def_def_for_assets([dg.AssetKey(asset)])
+    assert job is not None and job.name == "__ASSET_JOB"
+    part = job.get_subset(asset_selection=selected)
+    run = instance.create_run_for_job(part, asset_selection=selected, status=DagsterRunStatus.STARTED)
+    answer = night(instance, resources)
+    assert (run.run_id in skipped(answer)) if waits else isinstance(answer, dg.RunRequest)
 
 
 def test_what_was_judged_is_not_measured_again(
