@@ -198,7 +198,68 @@ def test_deploys_are_compared_with_what_ran_and_rollbacks_are_not(
         store.put(f"deploys/{number}.json", json.dumps({"version": version}).encode())
     result = tick(instance, resources, cursor)
     assert keys(result) == ["1.0.0__1.1.0", "1.1.0__1.2.0", "1.1.0__1.3.0"]
+    assert [request.run_key for request in result.run_requests or ()][1] == "1.1.0__1.2.0 deploys/1.json"
     assert keys(tick(instance, resources, result.cursor)) == []
+
+
+def end(instance: dg.DagsterInstance, key: str, status: DagsterRunStatus) -> None:
+    """Let the run of a comparison that is under way end so; one that succeeds has a verdict."""
+    (run,) = [run for run in measuring(instance) if run.tags["dagster/partition"] == key]
+    ends = {"SUCCESS": "RUN_SUCCESS", "FAILURE": "RUN_FAILURE", "CANCELED": "RUN_CANCELED"}[status.value]
+    instance.report_dagster_event(dg.DagsterEvent(getattr(DagsterEventType, ends).value, run.job_name), run.run_id)
+    if status is DagsterRunStatus.SUCCESS:
+        instance.report_runless_asset_event(dg.AssetMaterialization(release_verdict.key, partition=key))
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED, DagsterRunStatus.SUCCESS])
+def test_a_deploy_of_a_build_is_compared_again_unless_that_came_to_a_verdict(
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+    status: DagsterRunStatus,
+) -> None:
+    key = "1.0.0__1.1.0"
+    build = tick(instance, resources, None)
+    assert keys(build) == [key]
+    # The build is deployed while it is being compared: the source moves, and the record waits for the verdict.
+    store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0"}).encode())
+    waits = tick(instance, resources, build.cursor)
+    assert keys(waits) == [] and "1.1.0 is being compared" in str(waits.skip_reason)
+    end(instance, key, status)
+    asked = tick(instance, resources, waits.cursor)
+    if status is DagsterRunStatus.SUCCESS:
+        assert keys(asked) == [] and "1.1.0 was compared before" in str(asked.skip_reason)
+        return
+    (request,) = asked.run_requests or ()
+    assert (request.partition_key, request.run_key) == (key, f"{key} deploys/1.json"), "Dagster drops the build's key"
+    assert not request.run_config, "what was measured is kept"
+    end(instance, key, DagsterRunStatus.FAILURE)
+    after = tick(instance, resources, asked.cursor)
+    assert keys(after) == [], "the record has had its run"
+    lost = tick(instance, resources, None)
+    assert [r.run_key for r in lost.run_requests or ()] in ([], [request.run_key]), "without a cursor Dagster drops it"
+
+
+def test_a_build_whose_comparison_failed_is_left_to_the_night(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    first = tick(instance, resources, None)
+    end(instance, "1.0.0__1.1.0", DagsterRunStatus.FAILURE)
+    assert keys(tick(instance, resources, first.cursor)) == []
+    assert "a build is asked for once" in str(tick(instance, resources, None).skip_reason)
+    assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+def test_a_deploy_that_came_before_the_first_look_is_kept_and_said(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+) -> None:
+    store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0"}).encode())
+    first = tick(instance, resources, None)
+    assert keys(first) == [] and "what it replaced is not known" in str(first.skip_reason)
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0", "baseline": "1.0.0"}).encode())
+    assert keys(tick(instance, resources, first.cursor)) == ["1.0.0__1.1.0"]
 
 
 def test_a_record_that_asks_for_it_has_a_comparison_measured_afresh_and_once(
