@@ -228,6 +228,34 @@ def test_how_often_one_looks_makes_no_difference(made: list[tuple[int, bool]], l
     assert set(found) == set(at_once.comparisons)
 
 
+@given(st.lists(st.integers(0, 4), max_size=10), st.data())
+def test_whatever_becomes_of_runs_each_record_starts_one_at_most_and_none_is_forgotten(
+    made: list[int], data: st.DataObject
+) -> None:
+    deploys = [Deploy(f"deploys/{place:03d}", f"1.{version}") for place, version in enumerate(made)]
+    build = Deploy("build 1.4", "1.4", baseline="1.0", runs=False)
+    seen, there, started = Seen("1.0"), 0, []
+    ended: dict[str, str] = {}
+    for look in range(3 * len(deploys) + 3):
+        there = data.draw(st.integers(there, len(deploys))) if look < len(deploys) else len(deploys)
+        by_outcome = {
+            outcome: frozenset(key for key, became in ended.items() if became == outcome)
+            for outcome in ("judged", "under_way", "failed")
+        }
+        asked = ask([*deploys[:there], build], seen, "1.0", Comparisons(**by_outcome), limit=2)
+        seen = Seen.from_text(asked.seen.to_text())
+        started += [asked.asked_by.get(key, build.name) for key in asked.comparisons]
+        ended |= dict.fromkeys(asked.comparisons, "under_way")
+        for key in by_outcome["under_way"]:
+            last = look >= 2 * len(deploys)
+            ended[key] = data.draw(st.sampled_from(["judged", "failed", *([] if last else ["under_way"])]))
+    assert seen.handled == {build.name, *(deploy.name for deploy in deploys)} and not seen.waiting
+    assert len(started) == len(set(started))
+    assert seen.current == (deploys[-1].version if deploys else "1.0")
+    if "failed" not in ended.values():
+        assert len(ended) == len(started), "what came to a verdict is not started again"
+
+
 def test_records_are_read_in_order_and_bad_ones_are_named(tmp_path: Path) -> None:
     store = LocalObjectStore(tmp_path)
     store.put("deploys/b.json", b'{"version": "1.2.0", "judge_again": true, "by": "ci"}')
