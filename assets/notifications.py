@@ -1,7 +1,8 @@
-"""Notifications: a message for each comparison that Dagster ran, whether it came to a verdict or failed.
+"""Notifications: a message for each comparison that Dagster ran, with its verdict or why there is none.
 
-What belongs here: which runs are told of, and to whom. What a message says is in `perf_pipeline.report.message`, its
-delivery in `perf_pipeline.notify`. These are sensors and no steps of the job, so that no chat can fail a comparison.
+So is a night that could not ask for one. What belongs here: which runs are told of, and to whom. What a message says is
+in `perf_pipeline.report.message`, its delivery in `perf_pipeline.notify`. These are sensors and no steps of the job, so
+that no chat can fail a comparison.
 """
 
 import json
@@ -14,7 +15,7 @@ from assets.jobs import compare_versions
 from assets.partitions import PARTITION_TAG
 from assets.resources import StoreResource
 from perf_pipeline.notify import WEBHOOK_VARIABLE, deliver, links_of
-from perf_pipeline.report.message import failure_message, with_links
+from perf_pipeline.report.message import failure_message, night_message, with_links
 
 
 @dg.run_status_sensor(run_status=DagsterRunStatus.SUCCESS, monitored_jobs=[compare_versions])
@@ -33,6 +34,15 @@ def tell_failure(context: dg.RunFailureSensorContext) -> dg.SkipReason:
     """Tell that a comparison came to no verdict, and why."""
     key = context.dagster_run.tags.get(PARTITION_TAG, "")
     return _tell(failure_message(key, _why(context)), key, context)
+
+
+def tell_no_night(why: str) -> str:
+    """Tell that the nightly could not find out what to compare; returns what became of the message."""
+    webhook = os.environ.get(WEBHOOK_VARIABLE, "")
+    if not webhook:
+        return f"{WEBHOOK_VARIABLE} is not set, so nobody was told."
+    # Without pauses: the tick of a schedule has a minute, and is red whether the message arrives or not.
+    return deliver(webhook, with_links(night_message(why), links_of("", None)), pause=lambda _: None).words
 
 
 def _why(context: dg.RunFailureSensorContext) -> str:

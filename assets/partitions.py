@@ -1,9 +1,10 @@
-"""The two partition definitions, captured hours and comparisons, an asset decorator for each, and ranges of keys.
+"""The two partition definitions, captured hours and comparisons; of each an asset decorator, freshness, ranges of keys.
 
 One job cannot mix them. `workload` reads the hours that the plan names from the object store, and declares the lineage.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import partial
 
 import dagster as dg
@@ -23,8 +24,16 @@ PARTITION_TAG = "dagster/partition"
 
 _OWNERS = ["team:performance"]
 
-hourly_asset = partial(dg.asset, partitions_def=HOURS, owners=_OWNERS, group_name="capture")
-"""An asset with one partition for each captured hour."""
+CAPTURED_LATELY = dg.FreshnessPolicy.time_window(warn_window=timedelta(hours=3), fail_window=timedelta(hours=24))
+"""The schedule captures each hour: two that fail in a row may be caught up with, a day without one is an outage."""
+
+JUDGED_LATELY = dg.FreshnessPolicy.time_window(warn_window=timedelta(days=4), fail_window=timedelta(days=14))
+"""A night without a new build judges nothing, so that a long weekend is no alarm; two weeks without a verdict are."""
+
+hourly_asset = partial(
+    dg.asset, partitions_def=HOURS, owners=_OWNERS, group_name="capture", freshness_policy=CAPTURED_LATELY
+)
+"""An asset with one partition for each captured hour; capture is expected to go on."""
 
 comparison_asset = partial(dg.asset, partitions_def=COMPARISONS, owners=_OWNERS)
 """An asset with one partition for each comparison."""

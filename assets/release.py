@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import dagster as dg
 
 from assets.gates import keep_findings, version_change
-from assets.partitions import comparison_asset
+from assets.partitions import JUDGED_LATELY, comparison_asset
 from assets.pictures import as_metadata, as_table
 from assets.resources import PlanResource, StoreResource, WarehouseResource
 from perf_pipeline.gates.evidence import DISTRIBUTIONS
@@ -32,7 +32,12 @@ PICTURES_SHOWN = 4
 
 
 @comparison_asset(
-    group_name="release", kinds={"html", "markdown"}, code_version="1", deps=[version_change], pool="warehouse"
+    group_name="release",
+    kinds={"html", "markdown"},
+    code_version="1",
+    deps=[version_change],
+    pool="warehouse",
+    freshness_policy=JUDGED_LATELY,
 )
 def release_verdict(
     context: dg.AssetExecutionContext, plan: PlanResource, store: StoreResource, warehouse: WarehouseResource

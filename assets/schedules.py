@@ -7,27 +7,20 @@ What belongs here: when to start them, and when not. They are stopped until some
 from datetime import UTC, timedelta
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
 
 from assets.abandoned_runs import end_abandoned_runs
 from assets.jobs import capture_traffic, compare_versions
+from assets.notifications import tell_no_night
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.release import release_verdict
 from assets.resources import PlanResource, StoreResource
+from assets.under_way import measuring
 from perf_pipeline.errors import InputError
 from perf_pipeline.plan import compare_command, comparison_key
-from perf_pipeline.version_source import read_versions
+from perf_pipeline.version_source import nothing_newer, read_versions
 
 CAPTURE_MINUTE = 10
 """Minutes past the hour: its partition is there, and its late lines have come (`capture.hour_bounds.MARGIN_S`)."""
-
-UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 @dg.schedule(job=compare_versions, cron_schedule="0 2 * * *", execution_timezone="UTC")
@@ -36,18 +29,20 @@ def nightly(
 ) -> dg.RunRequest | dg.SkipReason:
     """At 02:00 UTC, compare the current release with the newest build, unless that was answered or one still runs.
 
-    A comparison that failed or was stopped is taken up again: only its missing runs are measured.
+    A comparison that failed or was stopped is taken up again: only its missing runs are measured. Where the versions
+    are not known, the tick fails: a source that is broken for weeks must not look like weeks without a build.
     """
     try:
         loaded = plan.load()
         versions = read_versions(loaded, store.open())
     except InputError as error:
-        return dg.SkipReason(f"The versions are not known: {error}")
-    if versions.newest == versions.release:
-        return dg.SkipReason(f"No build is newer than the release {versions.release}.")
+        context.log.error(tell_no_night(str(error)))
+        raise
+    if reason := nothing_newer(loaded, versions):
+        return dg.SkipReason(f"There is nothing to compare: {reason}.")
     key = comparison_key(versions.release, versions.newest)
     end_abandoned_runs(context.instance)
-    if running := context.instance.get_runs(RunsFilter(job_name=compare_versions.name, statuses=UNDER_WAY), limit=1):
+    if running := measuring(context.instance):
         return dg.SkipReason(f"A comparison is still under way: run {running[0].run_id}.")
     if key in context.instance.get_materialized_partitions(release_verdict.key):
         again = f"`{compare_command(loaded, key)} --fresh`"

@@ -85,12 +85,13 @@ def plan_versions(path: Path) -> None:
     """Ask the version source of a PLAN, and say what the next night would compare."""
     from perf_pipeline.plan import comparison_key, load_plan
     from perf_pipeline.storage import open_store
-    from perf_pipeline.version_source import read_versions
+    from perf_pipeline.version_source import nothing_newer, read_versions
 
-    versions = read_versions(load_plan(path), open_store(read_settings().store))
+    loaded = load_plan(path)
+    versions = read_versions(loaded, open_store(read_settings().store))
     click.echo(f"release {versions.release}; builds {', '.join(versions.builds)}")
-    if versions.newest == versions.release:
-        click.echo("nothing to compare: no build is newer than the release")
+    if reason := nothing_newer(loaded, versions):
+        click.echo(f"nothing to compare: {reason}")
     else:
         click.echo(f"to compare: {comparison_key(versions.release, versions.newest)}")
 

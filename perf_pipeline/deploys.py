@@ -12,6 +12,9 @@ compares a version that was compared already, such as after a rollback).
 
 What ran when a record came is its baseline, also where the record could not be read then and is mended later: it is
 remembered, and a deploy that came in between stays the one that runs.
+
+A version counts as compared once there is a verdict on it. A deploy of one whose comparison failed asks for it again;
+one whose comparison is under way waits for what becomes of it.
 """
 
 import json
@@ -53,18 +56,38 @@ class Seen:
     handled: frozenset[str] = frozenset()
     """Names of the deploys that need nothing more."""
     waiting: Mapping[str, str] = field(default_factory=dict)
-    """By name of each deploy whose record cannot be read yet: the version that ran when it came."""
+    """By name of each deploy that came and is not handled yet, such as one whose record cannot be read: the version
+    that ran when it came."""
+    releases: tuple[str, ...] = ()
+    """What ran by the version source: at the last look, and before it the release that it took the place of."""
+
+    def looked(self, release: str) -> "Seen":
+        """With the release of this look, which moved before or after its deploy record was written."""
+        moved = [] if self.releases and self.releases[-1] == release else [release]
+        return replace(self, releases=(*self.releases, *moved)[-2:])
 
     def to_text(self) -> str:
         """As text that `from_text` reads."""
         waiting = {"waiting": dict(self.waiting)} if self.waiting else {}
-        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting})
+        releases = {"releases": self.releases} if self.releases else {}
+        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting, **releases})
 
     @classmethod
     def from_text(cls, text: str | None) -> Self:
         """What `to_text` wrote; nothing was seen when there is no text."""
         known = json.loads(text) if text else {}
-        return cls(known.get("current"), frozenset(known.get("handled", ())), known.get("waiting", {}))
+        handled, releases = frozenset(known.get("handled", ())), tuple(known.get("releases", ()))
+        return cls(known.get("current"), handled, known.get("waiting", {}), releases)
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """What became of the comparisons that were asked for, by whomever: keys, each in one of the three."""
+
+    judged: frozenset[str] = frozenset()
+    under_way: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+    """Asked for, ended or stopped, and without a verdict."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +99,10 @@ class Asked:
     again: Mapping[str, str]
     """Of these, the ones that were compared before: the deploy whose record asks for them, by key."""
     ignored: tuple[str, ...]
-    """A sentence for each deploy that asks for no comparison."""
+    """A sentence for each deploy that asks for no comparison, or for none yet."""
     seen: Seen
+    asked_by: Mapping[str, str] = field(default_factory=dict)
+    """By key, the name of the deploy record that asks for it. A new build is none: it is asked for once."""
 
 
 class _Record(BaseModel):
@@ -116,19 +141,19 @@ def read_deploys(store: ObjectStore, handled: Collection[str]) -> tuple[list[Dep
     return deploys, names, problems
 
 
-def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collection[str], limit: int) -> Asked:
+def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, limit: int) -> Asked:
     """The comparisons that new deploys ask for, at most `limit` of them; the others are left for the next look.
 
-    `running` is the version that runs now, where no deploy was ever seen, and `compared` the keys of all
-    comparisons there are. The baseline of a deploy is the version that ran when it was made, frozen into the key; for
-    one whose record could not be read, it is frozen when it is first seen. A version that has been on either side of a
-    comparison, such as one that a rollback brings back, is not compared again unless its record says so.
+    `running` is the version that runs now, where no deploy was ever seen, and `made` what became of all comparisons
+    there are. The baseline of a deploy is the version that ran when it was made, frozen into the key; for one that has
+    to wait, it is frozen when it is first seen. A version that has been on either side of a judged comparison, or that
+    ran before, such as one that a rollback brings back, is not compared again unless its record says so.
     """
-    known = {version for key in compared for version in split_comparison_key(key)}
-    current = seen.current
+    known, current = _Known(made), seen.current
     handled, waiting = set(seen.handled), dict(seen.waiting)
     comparisons: list[str] = []
     again: dict[str, str] = {}
+    asked_by: dict[str, str] = {}
     ignored: list[str] = []
     for deploy in deploys:
         if deploy.name in handled:
@@ -136,16 +161,27 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collectio
         if deploy.version is None:
             waiting.setdefault(deploy.name, current or running)
             continue
-        baseline = deploy.baseline or waiting.get(deploy.name, current or running)
-        reason = _reason_to_ignore(deploy, deploy.version, baseline, known)
-        if reason:
+        baseline = deploy.baseline or waiting.get(deploy.name) or current or _replaced(deploy.version, running, seen)
+        runs_already = f"{deploy.version} was running already" if deploy.version == baseline else None
+        if not (runs_already and current) and (reason := known.why_to_wait(deploy, deploy.version)):
+            ignored.append(f"{deploy.name}: {reason}")
+            waiting.setdefault(deploy.name, baseline)
+            break  # the lab measures one comparison at a time, and what is deployed later takes this for its baseline
+        why_not = known.why_not(deploy, deploy.version)
+        if runs_already and deploy.runs and not (why_not or current or deploy.baseline):
+            ignored.append(f"{deploy.name}: {_UNKNOWN_BASELINE.format(version=deploy.version)}")
+            waiting.setdefault(deploy.name, baseline)
+            continue
+        if reason := runs_already or why_not:
             ignored.append(f"{deploy.name}: {reason}")
         elif len(comparisons) == limit:
             break
         else:
             key = comparison_key(baseline, deploy.version)
-            if key in compared or key in comparisons:
+            if key in comparisons or known.measured_afresh(key, deploy):
                 again[key] = deploy.name
+            if deploy.runs:
+                asked_by[key] = deploy.name
             comparisons.append(key)
         if deploy.runs:
             mended = waiting.pop(deploy.name, None) is not None
@@ -154,8 +190,9 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, compared: Collectio
             # Others that wait came after it, up to the next one that was read.
             waiting |= {name: deploy.version for name in waiting if deploy.name < name and not (later and later < name)}
         handled.add(deploy.name)
-        known |= {baseline, deploy.version}
-    return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), Seen(current, frozenset(handled), waiting))
+        known.judged |= {baseline, deploy.version}
+    remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting)
+    return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), remembered, asked_by)
 
 
 def forget(seen: Seen, there: Collection[str]) -> Seen:
@@ -169,9 +206,50 @@ def _next_record(names: Collection[str], name: str) -> str | None:
     return min((other for other in names if other > name and other.startswith(f"{FOLDER}/")), default=None)
 
 
-def _reason_to_ignore(deploy: Deploy, version: str, baseline: str, known: Collection[str]) -> str | None:
-    if version == baseline:
-        return f"{version} was running already"
-    if version in known and not deploy.judge_again:
-        return f"{version} was compared before; a record with judge_again: true compares it again"
-    return None
+def _replaced(version: str, running: str, seen: Seen) -> str:
+    """What ran before any deploy was seen; where the source names the deployed version already, the release before."""
+    before = [release for release in seen.releases if release != running]
+    return before[-1] if version == running and before else running
+
+
+_UNKNOWN_BASELINE = (
+    "{version} was running already when it was first seen, and what it replaced is not known: say it in the record, as "
+    '"baseline": "…"; the next deploy takes {version} for its baseline'
+)
+
+
+class _Known:
+    """What is known of versions from the comparisons that were made."""
+
+    def __init__(self, made: Comparisons) -> None:
+        self._made = made
+        self.judged = {version for key in made.judged for version in split_comparison_key(key)}
+        """Versions on either side of a verdict, and those that this look has dealt with."""
+        self._under_way = {split_comparison_key(key)[1] for key in made.under_way}
+        self._failed = {split_comparison_key(key)[1] for key in made.failed}
+        self._ran = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
+
+    def why_to_wait(self, deploy: Deploy, version: str) -> str | None:
+        """Why a deploy can neither be asked for nor be left now."""
+        done = deploy.judge_again or self.why_not(deploy, version)
+        if done or version not in self._under_way or not deploy.runs:
+            return None
+        return f"{version} is being compared; it is asked for again if that comes to no verdict"
+
+    def why_not(self, deploy: Deploy, version: str) -> str | None:
+        """Why a deploy asks for no comparison."""
+        again = "a record with judge_again: true compares it again"
+        if deploy.judge_again:
+            return None
+        if version in self.judged:
+            return f"{version} was compared before; {again}"
+        if version in self._ran:
+            return f"{version} ran before; {again}"
+        if not deploy.runs and version in self._under_way | self._failed:
+            return f"a comparison of {version} was asked for before, and a build is asked for once"
+        return None
+
+    def measured_afresh(self, key: str, deploy: Deploy) -> bool:
+        """Whether a comparison was asked for before and its record wants it measured again, not gone on with."""
+        made = self._made
+        return deploy.judge_again and key in made.judged | made.under_way | made.failed

@@ -41,6 +41,44 @@ class KnownVersions:
         return self.builds[-1]
 
 
+_NUMBERED = re.compile(r"v?(\d+(?:\.\d+)+)(?:([.-]?(?:alpha|beta|dev|pre|rc|snapshot).*)|(.+))?", re.IGNORECASE)
+"""A version that begins with numbers between dots; what follows makes it a pre-release or says nothing of its place."""
+
+
+def nothing_newer(plan: Plan, versions: KnownVersions) -> str | None:
+    """Why there is nothing to compare; None where the newest build is newer than the release, or may be.
+
+    A plan without a source says itself what it wants to have compared, and may mean a version that is older.
+    """
+    if versions.newest == versions.release:
+        return f"no build is newer than the release {versions.release}"
+    if plan.version_source is not None and is_older(versions.newest, versions.release):
+        return f"the newest build, {versions.newest}, is older than the release {versions.release}"
+    return None
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether a version is surely older than another: by its numbers, else as the pre-release of the same ones.
+
+    Where their order is not known, such as of commits, single numbers, or what follows the same numbers, it is not.
+    """
+    one, two = _NUMBERED.fullmatch(version), _NUMBERED.fullmatch(other)
+    if one is None or two is None:
+        return False
+    numbers, others = (_numbers(found.group(1)) for found in (one, two))
+    if numbers != others:
+        return numbers < others
+    return one.group(2) is not None and two.group(2) is None and two.group(3) is None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers between the dots, without zeros at the end: 1.1 and 1.1.0 are one version."""
+    numbers = [int(part) for part in text.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
 class _Manifest(BaseModel):
     """The form of a manifest."""
 

@@ -8,6 +8,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from perf_pipeline.capture.access_log import NEEDED_KEYS, read_fields
+from perf_pipeline.exits import WRONG_INPUT
 from perf_pipeline.files import project_file
 from perf_pipeline.plan import load_plan
 from perf_pipeline.plan_operation import VersionSource
@@ -58,6 +59,12 @@ def test_the_messages_of_the_nightly_page_are_those_that_are_said() -> None:
     program = "\n".join(path.read_text(encoding="utf-8") for path in files)
     for part in [part.strip(" ,():") for message in said for part in re.split("…|500", message)]:
         assert part in program or part == "version" or part == "the file: Invalid JSON", part
+
+
+def test_the_page_on_ci_says_how_a_backfill_ends() -> None:
+    page = " ".join((ROOT / "docs" / "ci.md").read_text(encoding="utf-8").split())
+    assert f"it ends with 0 whatever its verdicts say, and with {WRONG_INPUT} when one of its comparisons" in page
+    assert page.count("`backfill`") == 1
 
 
 def test_the_log_line_of_the_nightly_page_has_every_field() -> None:

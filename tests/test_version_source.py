@@ -10,7 +10,7 @@ import pytest
 from perf_pipeline.errors import InputError
 from perf_pipeline.plan import Plan, load_plan
 from perf_pipeline.storage import LocalObjectStore
-from perf_pipeline.version_source import KnownVersions, read_versions
+from perf_pipeline.version_source import KnownVersions, is_older, nothing_newer, read_versions
 
 DEMO = Path(__file__).parent.parent / "examples" / "demo" / "plan.yaml"
 TODAY = KnownVersions("1.0.0", ("1.0.1", "1.1.0"))
@@ -158,3 +158,33 @@ def test_new_versions_make_no_other_runs_of_the_plan(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with_source = plan_with(tmp_path / "a", {"kind": "manifest", "path": "versions.yaml"})
     assert with_source.hash == plan_with(tmp_path, None).hash
+
+
+@pytest.mark.parametrize(
+    ("version", "other", "older"),
+    [
+        ("1.9.0", "1.10.0", True),
+        ("1.10.0", "1.9.0", False),
+        ("v1.1", "1.1.0", False),
+        ("1.1", "1.1.1", True),
+        ("1.1.0-rc2", "1.1.0", True),
+        ("1.1.0rc2", "1.1.0", True),
+        ("1.1.0", "1.1.0-rc2", False),
+        ("1.1.0-rc1", "1.1.0-rc2", False),  # not known
+        ("1.1.0-3-gabc1234", "1.1.0", False),  # of git describe: newer
+        ("1.1.0", "1.1.0-3-gabc1234", False),  # not known
+        ("1.1.0-rc1", "1.1.0-3-gabc1234", False),
+        ("17", "18", False),
+        ("0aa1bb2", "9f8e7d6", False),
+        ("main", "1.1.0", False),
+    ],
+)
+def test_a_version_is_older_only_where_their_order_is_known(version: str, other: str, older: bool) -> None:
+    assert is_older(version, other) is older
+
+
+def test_a_build_that_is_older_than_the_release_is_nothing_to_compare(tmp_path: Path) -> None:
+    sourced, itself = plan_with(tmp_path, {"kind": "manifest", "path": "versions.yaml"}), plan_with(tmp_path, None)
+    assert "1.1.0, is older than the release 1.2.0" in str(nothing_newer(sourced, KnownVersions("1.2.0", ("1.1.0",))))
+    assert nothing_newer(sourced, TODAY) is None
+    assert nothing_newer(itself, KnownVersions("1.2.0", ("1.1.0",))) is None, "its plan asks for just that"

@@ -69,6 +69,14 @@ def with_drifts(message: dict[str, Any], drifts: Sequence[Drift]) -> dict[str, A
     return {**message, "text": text, "blocks": blocks}
 
 
+def night_message(why: str) -> dict[str, Any]:
+    """The message about a night that could not find out what to compare."""
+    return _message(
+        "Nothing was compared tonight",
+        [f"{_UNDECIDED} The versions are not known: {why}", "The next night asks again."],
+    )
+
+
 def with_links(message: dict[str, Any], links: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The message with links at its end: a label and an address each."""
     if not links:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster import DagsterRunStatus
+from dagster import DagsterEventType, DagsterRunStatus
+from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets.definitions import build_defs
 from assets.partitions import COMPARISON_PARTITIONS
@@ -15,7 +17,11 @@ from assets.release import release_verdict
 from assets.resources import PlanResource, StoreResource
 from assets.schedules import nightly
 from assets.sensors import COMPARISONS_PER_TICK, deploys
+from assets.under_way import measuring
+from perf_pipeline.errors import InputError
+from perf_pipeline.notify import WEBHOOK_VARIABLE
 from perf_pipeline.storage import LocalObjectStore
+from tests.test_notify import Webhook
 from tests.test_plan import MINIMAL
 
 NIGHT = dt.datetime(2026, 11, 30, 2, tzinfo=dt.UTC)
@@ -73,25 +79,65 @@ def test_no_newer_build_no_comparison(
     instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
 ) -> None:
     store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
-    assert "No build is newer" in skipped(night(instance, resources))
+    assert "no build is newer" in skipped(night(instance, resources))
+    store.put("builds.json", json.dumps({"release": "1.10.0", "builds": ["1.9.0"]}).encode())
+    assert "1.9.0, is older than the release 1.10.0" in skipped(night(instance, resources))
+    assert keys(tick(instance, resources, None)) == [], "the sensor asks for no downgrade either"
 
 
-def test_versions_that_are_not_known_are_said(
-    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+@pytest.mark.parametrize("lacking", ["builds.json", "the store"])
+def test_a_night_that_cannot_know_the_versions_fails_its_tick_and_tells(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: str,
 ) -> None:
     store.delete("builds.json")
-    assert "builds.json" in skipped(night(instance, resources))
+    if lacking == "the store":
+        (tmp_path / "a file").write_text("no folder")
+        resources["store"] = StoreResource(location=str(tmp_path / "a file"))
+        lacking = "a file"
+    webhook = Webhook((200, {}))
+    with webhook.serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        with pytest.raises(InputError, match=lacking):
+            night(instance, resources)
+    (body,) = webhook.bodies
+    assert body["text"] == "Nothing was compared tonight"
+    assert lacking in body["blocks"][1]["text"]["text"]
+    monkeypatch.delenv(WEBHOOK_VARIABLE)
+    with pytest.raises(InputError, match=lacking):
+        night(instance, resources)
 
 
-@pytest.mark.parametrize("status", [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
+@pytest.mark.parametrize(
+    "status", [DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+)
 def test_no_second_comparison_while_one_runs(
     instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], status: DagsterRunStatus
 ) -> None:
     job = build_defs(**resources).resolve_job_def("compare_versions")
-    run = instance.create_run_for_job(job, status=status)
+    location = InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name="assets.definitions"))
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job.name)  # a queued run needs one
+    run = instance.create_run_for_job(job, status=status, remote_job_origin=origin)
     assert run.run_id in skipped(night(instance, resources))
     instance.report_run_failed(run)
     assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+@pytest.mark.parametrize(("asset", "waits"), [("test_runs", True), ("release_verdict", False)])
+def test_what_materialize_at_an_asset_started_is_waited_for_where_it_measures(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], asset: str, waits: bool
+) -> None:
+    selected = frozenset({dg.AssetKey(asset)})
+    job = build_defs(**resources).resolve_implicit_job_def_def_for_assets([dg.AssetKey(asset)])
+    assert job is not None and job.name == "__ASSET_JOB"
+    part = job.get_subset(asset_selection=selected)
+    run = instance.create_run_for_job(part, asset_selection=selected, status=DagsterRunStatus.STARTED)
+    answer = night(instance, resources)
+    assert (run.run_id in skipped(answer)) if waits else isinstance(answer, dg.RunRequest)
 
 
 def test_what_was_judged_is_not_measured_again(
@@ -152,7 +198,68 @@ def test_deploys_are_compared_with_what_ran_and_rollbacks_are_not(
         store.put(f"deploys/{number}.json", json.dumps({"version": version}).encode())
     result = tick(instance, resources, cursor)
     assert keys(result) == ["1.0.0__1.1.0", "1.1.0__1.2.0", "1.1.0__1.3.0"]
+    assert [request.run_key for request in result.run_requests or ()][1] == "1.1.0__1.2.0 deploys/1.json"
     assert keys(tick(instance, resources, result.cursor)) == []
+
+
+def end(instance: dg.DagsterInstance, key: str, status: DagsterRunStatus) -> None:
+    """Let the run of a comparison that is under way end so; one that succeeds has a verdict."""
+    (run,) = [run for run in measuring(instance) if run.tags["dagster/partition"] == key]
+    ends = {"SUCCESS": "RUN_SUCCESS", "FAILURE": "RUN_FAILURE", "CANCELED": "RUN_CANCELED"}[status.value]
+    instance.report_dagster_event(dg.DagsterEvent(getattr(DagsterEventType, ends).value, run.job_name), run.run_id)
+    if status is DagsterRunStatus.SUCCESS:
+        instance.report_runless_asset_event(dg.AssetMaterialization(release_verdict.key, partition=key))
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED, DagsterRunStatus.SUCCESS])
+def test_a_deploy_of_a_build_is_compared_again_unless_that_came_to_a_verdict(
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+    status: DagsterRunStatus,
+) -> None:
+    key = "1.0.0__1.1.0"
+    build = tick(instance, resources, None)
+    assert keys(build) == [key]
+    # The build is deployed while it is being compared: the source moves, and the record waits for the verdict.
+    store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0"}).encode())
+    waits = tick(instance, resources, build.cursor)
+    assert keys(waits) == [] and "1.1.0 is being compared" in str(waits.skip_reason)
+    end(instance, key, status)
+    asked = tick(instance, resources, waits.cursor)
+    if status is DagsterRunStatus.SUCCESS:
+        assert keys(asked) == [] and "1.1.0 was compared before" in str(asked.skip_reason)
+        return
+    (request,) = asked.run_requests or ()
+    assert (request.partition_key, request.run_key) == (key, f"{key} deploys/1.json"), "Dagster drops the build's key"
+    assert not request.run_config, "what was measured is kept"
+    end(instance, key, DagsterRunStatus.FAILURE)
+    after = tick(instance, resources, asked.cursor)
+    assert keys(after) == [], "the record has had its run"
+    lost = tick(instance, resources, None)
+    assert [r.run_key for r in lost.run_requests or ()] in ([], [request.run_key]), "without a cursor Dagster drops it"
+
+
+def test_a_build_whose_comparison_failed_is_left_to_the_night(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource]
+) -> None:
+    first = tick(instance, resources, None)
+    end(instance, "1.0.0__1.1.0", DagsterRunStatus.FAILURE)
+    assert keys(tick(instance, resources, first.cursor)) == []
+    assert "a build is asked for once" in str(tick(instance, resources, None).skip_reason)
+    assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+def test_a_deploy_that_came_before_the_first_look_is_kept_and_said(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], store: LocalObjectStore
+) -> None:
+    store.put("builds.json", json.dumps({"release": "1.1.0", "builds": ["1.1.0"]}).encode())
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0"}).encode())
+    first = tick(instance, resources, None)
+    assert keys(first) == [] and "what it replaced is not known" in str(first.skip_reason)
+    store.put("deploys/1.json", json.dumps({"version": "1.1.0", "baseline": "1.0.0"}).encode())
+    assert keys(tick(instance, resources, first.cursor)) == ["1.0.0__1.1.0"]
 
 
 def test_a_record_that_asks_for_it_has_a_comparison_measured_afresh_and_once(

@@ -1,9 +1,16 @@
 """The code location loads, quickly, and holds what it should."""
 
+import asyncio
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.freshness import FreshnessState, TimeWindowFreshnessPolicy
+from dagster._core.definitions.freshness_evaluator import TimeWindowFreshnessPolicyEvaluator
+from dagster._core.loader import LoadingContextForTest
+from dagster._core.test_utils import freeze_time
 
 from assets.definitions import build_defs, defs
 from assets.resources import PlanResource
@@ -61,6 +68,36 @@ def test_the_lab_measures_one_run_at_a_time_and_the_warehouse_has_one_writer() -
     assert pools["test_runs"] == {"lab"}
     writers = ("run_metrics", "run_validity", "repeat_agreement", "version_change", "release_verdict")
     assert all(pools[name] == {"warehouse"} for name in writers)
+
+
+def test_what_the_schedules_make_says_when_it_is_too_old() -> None:
+    policies = {
+        node.key.to_user_string(): node.freshness_policy
+        for node in defs.resolve_asset_graph().asset_nodes
+        if node.freshness_policy is not None
+    }
+    assert policies.keys() == {"raw_access_log", "replay_requests", "release_verdict"}
+    # A schedule that works never warns: an hour and its margin between captures, a weekend without a build.
+    for name, shortest in (("raw_access_log", 2 * 3600), ("replay_requests", 2 * 3600), ("release_verdict", 3 * 86400)):
+        policy = policies[name]
+        assert isinstance(policy, TimeWindowFreshnessPolicy) and policy.warn_window is not None
+        assert shortest < policy.warn_window.to_timedelta().total_seconds()
+        assert policy.warn_window.to_timedelta() < policy.fail_window.to_timedelta() <= timedelta(days=14)
+
+
+def test_an_asset_without_a_new_partition_turns_stale(tmp_path: Path) -> None:
+    """As the daemon of `perf-pipeline ui` tells it."""
+    node = defs.resolve_asset_graph().get(dg.AssetKey("release_verdict"))
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+
+        def state(days: float) -> FreshnessState:
+            context = LoadingContextForTest(instance)
+            with freeze_time(datetime.now(UTC) + timedelta(days=days)):
+                return asyncio.run(TimeWindowFreshnessPolicyEvaluator().evaluate_freshness(context, node))
+
+        assert state(0) is FreshnessState.UNKNOWN
+        instance.report_runless_asset_event(dg.AssetMaterialization(node.key, partition="1.0.0__1.1.0"))
+        assert [state(days) for days in (3, 5, 15)] == [FreshnessState.PASS, FreshnessState.WARN, FreshnessState.FAIL]
 
 
 def test_one_job_has_one_kind_of_partition() -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster import DagsterEventType, DagsterRunStatus
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 
+from assets.definitions import build_defs
 from assets.notifications import tell_failure, tell_verdict
 from assets.resources import StoreResource
 from perf_pipeline.notify import WEBHOOK_VARIABLE
@@ -98,3 +101,34 @@ def test_without_a_webhook_nobody_is_told(
 ) -> None:
     monkeypatch.delenv(WEBHOOK_VARIABLE, raising=False)
     assert "is not set" in told(instance, store, fails=False)
+
+
+@pytest.mark.parametrize(("sensor", "fails"), [(tell_verdict, False), (tell_failure, True)])
+def test_comparisons_are_told_and_no_other_job(
+    instance: dg.DagsterInstance,
+    store: StoreResource,
+    monkeypatch: pytest.MonkeyPatch,
+    sensor: dg.SensorDefinition,
+    fails: bool,
+) -> None:
+    """As the daemon evaluates the sensor: a captured hour, or a hundred comparisons judged again, are no messages."""
+    monkeypatch.delenv(WEBHOOK_VARIABLE, raising=False)
+    defs = build_defs(store=store)
+
+    def look(cursor: str | None) -> SensorExecutionData:
+        with dg.build_sensor_context(instance=instance, cursor=cursor, resources={"store": store}) as context:
+            return sensor.evaluate_tick(context)
+
+    cursor = look(None).cursor  # what ended before is not told
+    told = []
+    for name in ("capture_traffic", "judge_measured", "judge_again", "compare_versions"):
+        job = defs.resolve_job_def(name)
+        run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED)
+        if fails:
+            instance.report_run_failed(run)
+        else:
+            instance.report_dagster_event(dg.DagsterEvent(DagsterEventType.RUN_SUCCESS.value, name), run.run_id)
+        data = look(cursor)
+        cursor = data.cursor
+        told += [name] if "nobody was told" in (data.skip_message or "") else []
+    assert told == ["compare_versions"]

@@ -115,6 +115,29 @@ class Deployment:
         query = "mutation($it: String!) {terminateRun(runId: $it) {__typename}}"
         assert self.ask(query, it=run_id)["terminateRun"]["__typename"] == "TerminateRunSuccess"
 
+    def backfill(self, job: str, comparisons: list[str]) -> str:
+        """Materialise a job for several comparisons, new or not, and return the id of the backfill."""
+        add = (
+            "mutation($it: RepositorySelector!, $key: String!) {addDynamicPartition(repositorySelector: $it,"
+            ' partitionsDefName: "comparison", partitionKey: $key) {__typename}}'
+        )
+        for key in comparisons:
+            assert self.ask(add, it=_REPOSITORY, key=key)["addDynamicPartition"]["__typename"] in (
+                "AddDynamicPartitionSuccess", "DuplicateDynamicPartitionError")  # fmt: skip
+        query = (
+            "mutation($it: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $it)"
+            " {__typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"
+        )
+        partition_set = {"repositorySelector": _REPOSITORY, "partitionSetName": f"{job}_partition_set"}
+        launched = self.ask(query, it={"selector": partition_set, "partitionNames": comparisons})
+        assert launched["launchPartitionBackfill"]["__typename"] == "LaunchBackfillSuccess", launched
+        return launched["launchPartitionBackfill"]["backfillId"]
+
+    def backfill_status(self, backfill: str) -> str:
+        """What became of a backfill, in Dagster's words."""
+        query = "query($it: String!) {partitionBackfillOrError(backfillId: $it) {... on PartitionBackfill {status}}}"
+        return self.ask(query, it=backfill)["partitionBackfillOrError"]["status"]
+
     def nightly(self, when_s: float) -> dict[str, Any]:
         """What the nightly schedule answers at a unix time; nothing is started."""
         query = (
