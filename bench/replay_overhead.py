@@ -6,9 +6,10 @@ Each script runs as fast as it can (20 virtual users, no pauses) against the sam
 that every run has. nginx has a CPU of its own where there are two. The ratio is the median of the ratios of each round,
 so that a slow moment of the machine meets both sides; CPU time per request is printed beside.
 
-The lab starts k6 with GOGC=400, because a garbage collection of the load generator is a pause in what it measures. The
-bound holds the script against one line with the same settings, so that they cannot hide what the script costs; the
-column compares all with `k6 run` on one line as it comes, which is what a user would start instead.
+The column compares all with `k6 run` on one line as it comes, which is what a user would start instead. The bound holds
+replay.js to 0.85 of it with k6's usual settings on both sides. The lab starts k6 with GOGC=400, because a garbage
+collection of the load generator is a pause in what it measures; that helps one line more than it helps replay.js, whose
+memory is larger and collected less often, and the ratio with these settings on both sides is printed too.
 """
 
 import argparse
@@ -43,7 +44,8 @@ USERS = 5_000
 URL_PATH = "/products/1234?ref=0123456789abcdef"
 BOUND = 0.85
 ONE_LINE_NAME, REPLAY_NAME = "one line", "replay.js, as the lab starts it"
-SAME_SETTINGS_NAME = "one line, with the lab's settings"
+USUAL_REPLAY_NAME = "replay.js, with usual settings"
+TUNED_ONE_LINE_NAME = "one line, with the lab's settings"
 
 NGINX = """\
 worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log stderr;
@@ -166,8 +168,8 @@ def write_scripts(folder: Path, target: str, rows: int, seconds: int) -> dict[st
     return {
         ONE_LINE_NAME: (folder / "one_line.js", as_usual),
         REPLAY_NAME: (folder / "replay.js", as_the_lab),
-        SAME_SETTINGS_NAME: (folder / "one_line.js", as_the_lab),
-        "replay.js, with usual settings": (folder / "replay.js", as_usual),
+        TUNED_ONE_LINE_NAME: (folder / "one_line.js", as_the_lab),
+        USUAL_REPLAY_NAME: (folder / "replay.js", as_usual),
         "SharedArray of objects": (folder / "shared_array.js", as_usual),
     }
 
@@ -213,10 +215,11 @@ def show(measured: dict[str, list[Measured]], rows: int) -> int:
         cpu = statistics.median(one.cpu_us for one in found)
         memory = max(one.memory_mb for one in found)
         print(f"{script:34} {rate:10,.0f} {ratios[script]:12.2f} {cpu:15.0f} {memory:15.0f}")
-    pairs = zip(measured[REPLAY_NAME], measured[SAME_SETTINGS_NAME], strict=True)
-    decisive = statistics.median(one.requests_per_s / other.requests_per_s for one, other in pairs)
-    print(f"with the same settings replay.js reaches {decisive:.2f} of the one-line script; the bound is {BOUND}")
-    return int(decisive < BOUND)
+    pairs = zip(measured[REPLAY_NAME], measured[TUNED_ONE_LINE_NAME], strict=True)
+    tuned = statistics.median(one.requests_per_s / other.requests_per_s for one, other in pairs)
+    print(f"with the lab's settings on both sides replay.js reaches {tuned:.2f} of the one-line script")
+    print(f"with k6's usual settings on both sides {ratios[USUAL_REPLAY_NAME]:.2f}; the bound is {BOUND}")
+    return int(ratios[USUAL_REPLAY_NAME] < BOUND)
 
 
 if __name__ == "__main__":
