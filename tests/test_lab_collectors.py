@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perf_pipeline.lab import collectors
-from perf_pipeline.lab.collectors import EDGE_S, INTERVAL_S, _put_aside, _Schedule, collecting, write_series
+from perf_pipeline.lab.collectors import EDGE_S, INTERVAL_S, Collectors, _put_aside, _Schedule, collecting, write_series
 from perf_pipeline.lab.environment import Endpoint
 
 PAGE = b"""\
@@ -209,10 +209,10 @@ def test_a_page_that_never_ends_does_not_hold_up_the_end(
 def test_scrapes_stand_at_both_ends_of_the_hold_and_every_second_between(
     start: float, hold_s: int, begun: float
 ) -> None:
-    schedule = _Schedule(990 + begun)
-    last = start
-    schedule.align(start + EDGE_S, start + hold_s - EDGE_S)
-    times = []
+    watching, schedule = Collectors(Path("none")), _Schedule(990 + begun)
+    watching._schedule = schedule
+    watching.align(start, hold_s)
+    last, times = start, []
     while last < start + hold_s + 1:
         last = schedule.next_after(last) + 1e-4  # a scrape begins a little after it is due
         times.append(last)
@@ -221,6 +221,8 @@ def test_scrapes_stand_at_both_ends_of_the_hold_and_every_second_between(
     assert start + hold_s - inside[-1] < 2 * EDGE_S
     assert max(later - earlier for earlier, later in pairwise(times)) <= INTERVAL_S + 1e-3
     assert len(inside) == hold_s + 1
+    after = [time for time in times if start + hold_s < time < start + hold_s + 0.15]
+    assert len(after) == 3, "between them lies the end of the load, to within a tenth of a second"
 
 
 def test_a_program_is_watched_from_start_to_end(tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:

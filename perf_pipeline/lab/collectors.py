@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -77,8 +77,12 @@ class Collectors:
             self._start(_Target("load", None, pid, throttling=False))
 
     def align(self, hold_start_s: float, hold_s: float) -> None:
-        """Move the scrapes to the hold, which started at this unix time and lasts this many seconds."""
-        self._schedule.align(hold_start_s + EDGE_S, hold_start_s + hold_s - EDGE_S)
+        """Move the scrapes to the hold, which started at this unix time and lasts this many seconds.
+
+        A few more stand close to its end: between them lies the end of the load, which tells the clocks apart.
+        """
+        end_s = hold_start_s + hold_s
+        self._schedule.align(hold_start_s + EDGE_S, [end_s - EDGE_S, end_s + 3 * EDGE_S, end_s + 5 * EDGE_S])
 
     def finish(self) -> None:
         """Make one last scrape of each, and stop. One that does not end is not waited for: it ends with its program."""
@@ -139,11 +143,11 @@ class _Schedule:
 
     def __init__(self, anchor_s: float) -> None:
         self._anchor_s = anchor_s
-        self._extra_s: float | None = None
+        self._extra_s: Sequence[float] = ()
         self._finished = False
         self._changed = threading.Condition()
 
-    def align(self, anchor_s: float, extra_s: float) -> None:
+    def align(self, anchor_s: float, extra_s: Sequence[float]) -> None:
         with self._changed:
             self._anchor_s, self._extra_s = anchor_s, extra_s
             self._changed.notify_all()
@@ -165,10 +169,7 @@ class _Schedule:
     def next_after(self, time_s: float) -> float:
         """The unix time of the first scrape after a time."""
         ticks = (time_s - self._anchor_s) // INTERVAL_S + 1
-        due = self._anchor_s + ticks * INTERVAL_S
-        if self._extra_s is not None and time_s < self._extra_s < due:
-            return self._extra_s
-        return due
+        return min([self._anchor_s + ticks * INTERVAL_S, *(extra_s for extra_s in self._extra_s if extra_s > time_s)])
 
     def _wait(self, last_s: float) -> bool:
         """Wait for the next scrape after the one at `last_s`; False when there are no more."""
