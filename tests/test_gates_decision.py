@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from perf_pipeline.gates.comparison import not_comparable
+from perf_pipeline.gates import checks
+from perf_pipeline.gates.comparison import FINER_BUCKETS, FOR_PAIRS, not_comparable
 from perf_pipeline.gates.decision import decide
 from perf_pipeline.gates.findings import (
     Agreement,
@@ -78,8 +79,8 @@ def test_what_would_settle_several_is_one_sentence() -> None:
         verdict("inconclusive", scenario="c"),
     )
     assert found.not_known[0] == (
-        "client_latency is inconclusive in 3 of 3 scenarios: about 12 repeats per version would settle 2 of them "
-        "if estimates and noise stay as they are."
+        "client_latency is inconclusive in 3 of 3 scenarios: about 12 repeats per version would settle 2 of them, "
+        "and no practical number the other one if estimates and noise stay as they are."
     )
     alone = decided(verdict("inconclusive", scenario="a", repeats=7), verdict("equivalent", scenario="b"))
     assert alone.not_known[0] == (
@@ -185,8 +186,52 @@ def test_repeats_that_disagree_are_one_clause_without_numbers() -> None:
 
     both = decided(apart("client_latency", "1.0", "1.1"), apart("service_latency", "1.1"), verdict("equivalent"))
     assert both.not_known == (
-        "client_latency, service_latency could not be compared (2 of 3 comparisons): repeats of 1.0 and 1.1 disagree, "
-        "so the lab is not the same from run to run.",
-    )
+        "service_latency could not be compared in 1 of 1 scenario: repeats of 1.1 disagree, so the lab, or 1.1 itself, "
+        "is not the same from run to run.",
+        "client_latency could not be compared in browse (1 of 2 scenarios): repeats of 1.0 and 1.1 disagree, so the "
+        "lab, or the service itself, is not the same from run to run.",
+    ), "one side that is apart more often is not put down to the lab by the other's single one"
     (alone,) = decided(apart("client_latency", "1.1")).not_known
     assert alone.endswith("repeats of 1.1 disagree, so the lab, or 1.1 itself, is not the same from run to run.")
+
+
+def test_why_runs_lost_metrics_is_said_where_these_are_missing() -> None:
+    def without(number: int, metric: str, name: str) -> RunValidity:
+        check = RunCheck(name, metric, "fail", None, None, "", "m", "drop metric")
+        return RunValidity(f"r{number}", "1.0", "browse", number, "metric dropped", "m", (metric,), (check,))
+
+    reason = "1.0 has 0 usable of 5 runs, 3 are needed"
+    missing = [not_comparable("browse", metric, reason, (0, 0), open_to_repeats=True).verdict
+               for metric in ("service_latency", "service_p99")]  # fmt: skip
+    throttled = [without(number, "service_p99", checks.THROTTLING) for number in range(6)]
+    found = decided(*missing, runs=(*throttled, without(7, "service_memory", checks.DRIFT)))
+    assert found.not_known == (
+        "6 of 7 runs lost metrics because the CPU of the service was throttled: give it more.",
+        "service_latency, service_p99 could not be compared (2 of 2 comparisons): too few usable runs are left.",
+    )
+    crashed = RunCheck(checks.FINISHED, None, "fail", None, None, "", "m", "set aside")
+    aside = RunValidity("r9", "1.0", "browse", 9, "set aside", "m", (), (crashed,))
+    both = decided(*missing, runs=(*throttled, aside)).not_known
+    assert [question.split(" because")[0] for question in both[:2]] == [
+        "6 of 7 runs lost metrics",
+        "1 of 7 runs was set aside",
+    ], "what cost most comes first"
+
+
+def test_blocks_that_are_too_few_are_no_runs_that_are_too_few() -> None:
+    blocks = [f"{number} blocks with a usable run of each version, 3 {FOR_PAIRS}" for number in (1, 2)]
+    missing = [not_comparable("browse", metric, reason, (5, 5), open_to_repeats=True).verdict
+               for metric, reason in zip(("client_latency", "service_p99"), blocks, strict=True)]  # fmt: skip
+    (said,) = decided(*missing).not_known
+    assert said.endswith(f"in browse 1 blocks with a usable run of each version, 3 {FOR_PAIRS}.")
+
+
+def test_buckets_that_are_too_wide_ask_for_no_more_repeats() -> None:
+    coarse = replace(verdict("inconclusive"), reason=f"inside the zone but for what cannot be seen; {FINER_BUCKETS}")
+    noisy = replace(verdict("inconclusive", scenario="b"), repeats_to_settle=9)
+    assert decided(coarse, noisy).not_known == (
+        "client_latency is inconclusive in browse (1 of 2 scenarios): finer histogram buckets would settle it, more "
+        "repeats would not.",
+        "client_latency is inconclusive in b (1 of 2 scenarios): about 9 repeats per version would settle it if "
+        "estimate and noise stay as they are.",
+    )

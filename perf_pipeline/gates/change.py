@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import Comparison, Standing, not_comparable
+from perf_pipeline.gates.comparison import FOR_PAIRS, Comparison, Standing, not_comparable
 from perf_pipeline.gates.environment import EnvironmentFindings
 from perf_pipeline.gates.evidence import (
     ERROR_RATES,
@@ -144,7 +144,7 @@ def _too_few_pairs(number: int, policy: Policy) -> str | None:
     needed = policy.change.min_runs_per_side
     if number >= needed:
         return None
-    return f"{wording.counted(number, 'block')} with a usable run of each version, {needed} are needed to compare pairs"
+    return f"{wording.counted(number, 'block')} with a usable run of each version, {needed} {FOR_PAIRS}"
 
 
 def _without_source(members: Sequence[RunEvidence], metric: str) -> tuple[str | None, bool]:

@@ -17,6 +17,8 @@ from perf_pipeline.gates.policy import ChangeLimits
 
 _DISAGREE, _TOO_FEW_TO_SAY = " disagree", " are too few to say whether they agree"
 """What the reason of a comparison says of the repeats of a side before it gives the numbers."""
+FINER_BUCKETS = "finer buckets would settle it, more repeats would not"
+FOR_PAIRS = "are needed to compare pairs"
 _UNITS = {"service_p99": "ms", "service_memory": "bytes"}
 
 
@@ -113,6 +115,16 @@ def disagreeing(reason: str) -> tuple[str, ...]:
         for one in said
         if one.startswith("repeats of ") and one.endswith(_DISAGREE)
     )
+
+
+def needs_finer_buckets(reason: str) -> bool:
+    """Whether an inconclusive comparison hangs on the resolution of its histograms alone, by its reason."""
+    return reason.endswith(FINER_BUCKETS)
+
+
+def lacks_pairs(reason: str) -> bool:
+    """Whether it is whole blocks that are too few, though usable runs may be enough, by the reason."""
+    return FOR_PAIRS in reason
 
 
 def in_short(reason: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perf_pipeline.gates import wording
-from perf_pipeline.gates.comparison import ALONE, Comparison, Standing, not_comparable, outlook, unit
+from perf_pipeline.gates.comparison import ALONE, FINER_BUCKETS, Comparison, Standing, not_comparable, outlook, unit
 from perf_pipeline.gates.evidence import DISTRIBUTIONS, PERCENTILES, FloatArray, LatencySample, NumberSample
 from perf_pipeline.gates.findings import PercentileChange, Verdict
 from perf_pipeline.gates.intervals import difference, simultaneous_tail
@@ -209,7 +209,7 @@ def _reason(metric: str, placed: Placement, repeats: int | None) -> str:
         case "inconclusive" if not placed.open.any():
             return (
                 f"inside the zone of ±{zone} but for what cannot be seen: {_unresolved(metric, placed)}; "
-                "finer buckets would settle it, more repeats would not"
+                f"{FINER_BUCKETS}"
             )
         case "inconclusive":
             over = _ratio(placed.high[at]) - _ratio(placed.edge)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from perf_pipeline.gates import checks, wording
-from perf_pipeline.gates.comparison import disagreeing, in_short, outlook
+from perf_pipeline.gates.comparison import disagreeing, in_short, lacks_pairs, needs_finer_buckets, outlook
 from perf_pipeline.gates.evidence import METRICS, NEGATIVE_CONTROL
 from perf_pipeline.gates.findings import ArmAgainstItself, NegativeControl, RunValidity, Verdict
 
@@ -31,7 +31,7 @@ _LOST = {
     checks.CLOCK: ("clocks did not agree", "set them by one source"),
     checks.DRIFT: ("the service had not settled", "warm up for longer"),
 }
-"""Why runs are set aside and what helps, by the check that did it; of several, the first of these is the cause."""
+"""Why runs are set aside or lose metrics and what helps, by the check that did it; of several the first counts."""
 
 
 def open_questions(
@@ -50,12 +50,15 @@ def open_questions(
     missing = [verdict for verdict in asked_for if verdict.verdict == "not comparable"]
     unsettled = [verdict for verdict in asked_for if verdict.verdict == "inconclusive"]
     if missing or unsettled or hiding:
-        yield from _set_aside(runs)
+        yield from _lost(runs, missing)
     if hiding:
         yield f"What is missing may be what changed: {', '.join(hiding)}."
     yield from _not_comparable(versions, missing, asked_for)
-    if unsettled:
-        yield f"{_which(unsettled, asked_for)}: {_takes(unsettled)}."
+    coarse = [verdict for verdict in unsettled if needs_finer_buckets(verdict.reason)]
+    if coarse:
+        yield f"{_which(coarse, asked_for)}: finer histogram buckets would settle it, more repeats would not."
+    if noisy := [verdict for verdict in unsettled if verdict not in coarse]:
+        yield f"{_which(noisy, asked_for)}: {_takes(noisy)}."
     if control.status == "cannot tell":
         yield f"The negative control {control.metric} {_before_numbers(control.message)}."
     if aa_arm and aa_arm.status == "cannot tell":
@@ -70,21 +73,28 @@ def itself(baseline: str) -> str:
     return f"{baseline} against itself (A/A)"
 
 
-def _set_aside(runs: Sequence[RunValidity]) -> Iterator[str]:
-    """The commonest reason why runs were set aside, and what helps."""
-    lost = [run for run in runs if run.status == "set aside"]
-    if not lost:
-        return
-    cause, number = Counter(map(_cause, lost)).most_common(1)[0]
-    why, remedy = _LOST.get(cause, (f"Gate 1 found fault with {cause or 'them'}", "read what it says of them"))
-    were = "was" if len(lost) == 1 else "were"
-    of_them = f", {number} of them" if number < len(lost) else ""
-    yield f"{len(lost)} of {wording.counted(len(runs), 'run')} {were} set aside{of_them} because {why}: {remedy}."
+def _lost(runs: Sequence[RunValidity], missing: Sequence[Verdict]) -> Iterator[str]:
+    """The commonest reason why runs were set aside, and why they lost what is missing; and what helps."""
+    gone = {(verdict.scenario, verdict.metric) for verdict in missing}
+    whole = [run for run in runs if run.status == "set aside"]
+    in_part = [
+        run
+        for run in runs
+        if run.status == "metric dropped" and any((run.scenario, metric) in gone for metric in run.dropped_metrics)
+    ]
+    sentences = [(whole, "set aside", f"{'was' if len(whole) == 1 else 'were'} set aside")]
+    sentences.append((in_part, "drop metric", "lost metrics"))
+    for lost, consequence, what in sorted(sentences, key=lambda one: -len(one[0])):
+        if lost:
+            cause, number = Counter(_cause(run, consequence) for run in lost).most_common(1)[0]
+            why, remedy = _LOST.get(cause, (f"Gate 1 found fault with {cause or 'them'}", "read what it says of them"))
+            of_them = f", {number} of them" if number < len(lost) else ""
+            yield f"{len(lost)} of {wording.counted(len(runs), 'run')} {what}{of_them} because {why}: {remedy}."
 
 
-def _cause(run: RunValidity) -> str:
-    """The check that set a run aside: of several, the one that explains the others; empty when none is named."""
-    decisive = [check.check for check in run.checks if check.consequence == "set aside"]
+def _cause(run: RunValidity, consequence: str) -> str:
+    """The check that cost a run: of several, the one that explains the others; empty when none is named."""
+    decisive = [check.check for check in run.checks if check.consequence == consequence]
     return next((check for check in _LOST if check in decisive), decisive[0] if decisive else "")
 
 
@@ -95,18 +105,22 @@ def _not_comparable(
     few = [verdict for verdict in missing if verdict.open_to_repeats]
     apart = [verdict for verdict in missing if verdict not in few and disagreeing(verdict.reason)]
     others = [verdict for verdict in missing if verdict not in few and verdict not in apart]
-    for some, several in ((few, "too few usable runs are left" if len(few) > 1 else ""), (others, "")):
+    for some, several in ((few, "too few usable runs are left"), (others, "")):
         if some:
             reasons = list(dict.fromkeys(in_short(verdict.reason) for verdict in some))
-            reason = several or (reasons[0] if len(reasons) == 1 else f"in {some[0].scenario} {reasons[0]}")
+            reason = reasons[0] if len(reasons) == 1 else f"in {some[0].scenario} {reasons[0]}"
+            if several and len(some) > 1 and not any(map(lacks_pairs, reasons)):
+                reason = several
             yield f"{_which(some, asked_for)}: {reason}."
-    if apart:
-        named = {version for verdict in apart for version in disagreeing(verdict.reason)}
-        unsteady = [version for version in versions if version in named] or sorted(named)
-        itself_too = "" if len(unsteady) > 1 else f", or {unsteady[0]} itself,"
+    by_versions: dict[tuple[str, ...], list[Verdict]] = {}
+    for verdict in apart:
+        said = disagreeing(verdict.reason)
+        by_versions.setdefault(tuple(one for one in versions if one in said) or said, []).append(verdict)
+    for named, mine in sorted(by_versions.items(), key=lambda one: len(one[0])):
+        itself_too = "the service itself" if len(named) > 1 else f"{named[0]} itself"
         yield (
-            f"{_which(apart, asked_for)}: repeats of {' and '.join(unsteady)} disagree, "
-            f"so the lab{itself_too} is not the same from run to run."
+            f"{_which(mine, asked_for)}: repeats of {' and '.join(named)} disagree, "
+            f"so the lab, or {itself_too}, is not the same from run to run."
         )
 
 
@@ -145,10 +159,10 @@ def _takes(unsettled: Sequence[Verdict]) -> str:
     known = [verdict.repeats_to_settle for verdict in unsettled if verdict.repeats_to_settle is not None]
     if not known:
         return "no practical number of repeats would settle them if estimates and noise stay as they are"
-    return (
-        f"about {max(known)} repeats per version would settle {len(known)} of them "
-        "if estimates and noise stay as they are"
-    )
+    rest = len(unsettled) - len(known)
+    others = f", and no practical number the other {rest if rest > 1 else 'one'}" if rest else ""
+    them = "them" if not rest else f"{len(known)} of them"
+    return f"about {max(known)} repeats per version would settle {them}{others} if estimates and noise stay as they are"
 
 
 def _before_numbers(message: str) -> str:

@@ -28,7 +28,9 @@ _TOGETHER = re.compile(r"^(Over \d+ scenarios |In scenarios in general)| differs
 
 _SECTIONS = (
     (
-        re.compile(r"^\d+ of \d+ runs? (was|were) set aside|: too few usable runs|: .* usable of \d+ run"),
+        re.compile(
+            r"^\d+ of \d+ runs? ((was|were) set aside|lost metrics)|: too few usable runs|: .* usable of \d+ run"
+        ),
         "runs",
         "Gate 1",
     ),
