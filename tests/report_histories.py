@@ -1,10 +1,9 @@
 """A history of releases for the tests of the index: twelve nights, each a little slower than the one before."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from perf_pipeline.history.comparisons import JudgedComparison, WorstCell
-from perf_pipeline.history.noise import CellNoise, noisiest
+from perf_pipeline.history.noise import CellNoise, LabNoise
 from perf_pipeline.history.releases import Chained, Shift
 
 NIGHTS = 12
@@ -63,21 +62,19 @@ def shifts() -> list[Shift]:
     return [Shift("browse", "service_latency", "lab", "1.5.0__1.6.0", night, 0.08, 0.06, 0.1)]
 
 
-def noise(grew: float | None = None) -> list[CellNoise]:
-    """What the newest night could have seen; upstream latency is noisier than it was if something grew."""
+def noise(unmeasured: int = 0) -> LabNoise:
+    """What the newest night could have seen, the noisiest in zones first."""
     seen = {
-        "upstream_latency": (0.1, 0.128, 0.128),
         "service_p99": (0.05, 0.081, 0.079),
         "service_latency": (0.1, 0.136, 0.133),
         "client_latency": (0.1, 0.131, 0.134),
+        "upstream_latency": (0.1, 0.128, 0.128),
         "http_error_rate": (0.0005, 0.00061, 0.0006),
         "service_memory": (0.05, 0.056, 0.056),
     }
-    cells = [
-        CellNoise(scenario, metric, "1.11.0__1.12.0", zone, now, before, 11, 5, 5)
+    cells = tuple(
+        CellNoise(scenario, metric, zone, now, before, 11, 5, 5)
         for metric, (zone, now, before) in seen.items()
         for scenario in ("browse", "products")
-    ]
-    if grew is not None:
-        cells[0] = replace(cells[0], now=0.1 + 0.028 * grew, grew=grew)
-    return noisiest(cells)
+    )
+    return LabNoise("1.11.0__1.12.0", cells, unmeasured)

@@ -37,7 +37,7 @@ def test_the_newest_comes_first_with_its_worst_cell_and_its_counts(warehouse: Wa
 
 def test_chains_come_back_as_they_were_kept_in_order_of_measuring(warehouse: Warehouse) -> None:
     rows = chained()
-    for day, (key, mine) in {1: ("b", rows[:4]), 2: ("a", rows[4:8])}.items():
+    for day, (key, mine) in {None: ("c", rows[:4]), 1: ("b", rows[4:8]), 2: ("a", rows[8:12])}.items():
         named = keep(warehouse, replace(regression(), baseline=key, candidate=f"{key}2"), day)
         warehouse.replace_comparison(named, {"release_chain": chain_table(mine, named)})
-    assert kept_chains(warehouse) == rows[:8]
+    assert kept_chains(warehouse) == rows[:12], "without a time it is the oldest, as on the index"

@@ -1,13 +1,13 @@
-"""The lab's own noise: what the view says exactly, and when it is said to have grown."""
+"""The lab's own noise: what the view says exactly, and what the newest comparison is held against."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from perf_pipeline.gates.findings import Judgement
-from perf_pipeline.history.noise import FALSE_ALARM, CellNoise, grown_from, lab_noise
+from perf_pipeline.history.noise import EARLIER, CellNoise, lab_noise
 from perf_pipeline.warehouse import Warehouse
 from tests.report_judgements import no_regression
 from tests.test_history_releases import DAY, keep
@@ -18,20 +18,22 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(tmp_path / "warehouse.duckdb")
 
 
-def night(number: int, sees: float, repeats: int = 5, metric: str = "service_p99") -> Judgement:
+def night(number: int, sees: float | None, **others: float) -> Judgement:
     """A comparison whose cells are all as they were, but one, which would have seen that much."""
     found = replace(no_regression(), baseline="1.0", candidate=f"2.{number}")
     verdicts = tuple(
-        replace(one, smallest_detectable=sees, baseline_repeats=repeats)
-        if (one.scenario, one.metric) == ("browse", metric)
+        replace(one, smallest_detectable=sees, **others)
+        if (one.scenario, one.metric) == ("browse", "service_p99")
         else one
         for one in found.verdicts
     )
     return replace(found, verdicts=verdicts)
 
 
-def cell(cells: list[CellNoise]) -> CellNoise:
-    (found,) = [one for one in cells if (one.scenario, one.metric) == ("browse", "service_p99")]
+def cell(warehouse: Warehouse) -> CellNoise:
+    lab = lab_noise(warehouse)
+    assert lab
+    (found,) = [one for one in lab.cells if (one.scenario, one.metric) == ("browse", "service_p99")]
     return found
 
 
@@ -59,41 +61,52 @@ def test_the_view_says_exactly_what_was_judged(warehouse: Warehouse) -> None:
 
 
 def test_the_newest_comparison_is_held_against_the_median_of_those_before(warehouse: Warehouse) -> None:
-    for number, sees in enumerate((0.08, 0.30, 0.06, 0.07, 0.09, 0.05, 0.10, 0.08, 0.15)):
+    for number, sees in enumerate((0.08, 0.30, 0.06, 0.07, 0.09, 0.05, 0.10, 0.08, 0.25)):
         keep(warehouse, night(number, sees), number)
-    found = cell(lab_noise(warehouse))
-    assert found.comparison == "1.0__2.8"
-    assert found.now == pytest.approx(0.15)
-    assert found.before == pytest.approx(0.08)
+        if number == 7:
+            assert cell(warehouse).before == pytest.approx(0.08)
+            assert cell(warehouse).known_before is None, "seven are too few"
+    found, lab = cell(warehouse), lab_noise(warehouse)
+    assert lab
+    assert (lab.comparison, len(lab.cells), lab.unmeasured) == ("1.0__2.8", 12, 0)
+    assert found.now == pytest.approx(0.25)
+    assert found.known_before == pytest.approx(0.08)
     assert (found.earlier, found.repeats, found.repeats_before) == (8, 5, 5)
-    assert found.grew == pytest.approx((0.15 - 0.05) / (0.08 - 0.05))
-    assert lab_noise(warehouse)[0] == found, "what grew comes first"
-    assert [one.grew for one in lab_noise(warehouse)[1:]] == [None] * 11
+    assert lab.cells[0] == found, "the noisiest in zones comes first"
 
 
-def test_noise_that_chance_or_fewer_repeats_explain_has_not_grown(warehouse: Warehouse) -> None:
+def test_only_the_last_thirty_before_it_count(warehouse: Warehouse) -> None:
+    for number in range(EARLIER + 4):
+        keep(warehouse, night(number, 0.3 if number < 3 else 0.08 + number * 1e-4), number)
+    assert cell(warehouse).earlier == EARLIER
+    assert cell(warehouse).before == pytest.approx(0.08 + 17.5e-4)
+
+
+def test_what_had_another_zone_is_not_compared(warehouse: Warehouse) -> None:
     for number in range(8):
         keep(warehouse, night(number, 0.08), number)
-    assert cell(lab_noise(warehouse)).before == pytest.approx(0.08)
-    assert cell(lab_noise(warehouse)).known_before is None, "seven are too few"
-    keep(warehouse, night(8, 0.11), 8)
-    assert cell(lab_noise(warehouse)).known_before == pytest.approx(0.08)
-    assert cell(lab_noise(warehouse)).grew is None, "twice is what twelve cells show by chance"
-    keep(warehouse, night(9, 0.2, repeats=3), 9)
-    assert cell(lab_noise(warehouse)).grew is None
+    for number in range(8, 16):
+        keep(warehouse, night(number, 0.14, zone_high=0.1), number)
+    assert (cell(warehouse).zone, cell(warehouse).earlier) == (0.1, 7)
+    assert cell(warehouse).known_before is None
+    keep(warehouse, night(16, 0.09), 16)
+    assert (cell(warehouse).zone, cell(warehouse).earlier) == (0.05, 8), "those of the same zone, however long ago"
+    assert cell(warehouse).known_before == pytest.approx(0.08)
+    keep(warehouse, night(17, 0.09, zone_low=-0.04), 17)
+    assert cell(warehouse).earlier == 0, "either edge makes another zone"
 
 
-@pytest.mark.parametrize(("repeats", "cells", "earlier"), [(3, 12, 8), (5, 12, 8), (5, 100, 30), (10, 12, 30)])
-def test_a_lab_that_is_as_it_was_is_rarely_said_to_be_noisier(repeats: int, cells: int, earlier: int) -> None:
-    generator, df, pages = np.random.default_rng(5), 2 * (repeats - 1), 1_000
-    now = np.sqrt(generator.chisquare(df, (pages, cells)))
-    before = np.median(np.sqrt(generator.chisquare(df, (pages, cells, earlier))), axis=2)
-    alarms = (now > grown_from(repeats, earlier, cells) * before).any(axis=1).sum()
-    assert alarms <= pages * FALSE_ALARM + 3 * (pages * FALSE_ALARM) ** 0.5
-
-
-def test_a_lab_that_is_four_times_as_noisy_is_told() -> None:
-    generator, df = np.random.default_rng(6), 8
-    now = 4 * np.sqrt(generator.chisquare(df, 1_000))
-    before = np.median(np.sqrt(generator.chisquare(df, (1_000, 15))), axis=1)
-    assert (now > grown_from(5, 15, 12) * before).mean() > 0.9
+def test_cells_that_tell_no_noise_are_counted(warehouse: Warehouse) -> None:
+    for number in range(8):
+        keep(warehouse, night(number, 0.08), number)
+    keep(warehouse, night(8, None), 8)
+    lab = lab_noise(warehouse)
+    assert lab
+    assert (lab.comparison, len(lab.cells), lab.unmeasured) == ("1.0__2.8", 11, 1)
+    assert ("browse", "service_p99") not in {(one.scenario, one.metric) for one in lab.cells}
+    keep(warehouse, night(9, math.inf), 9)
+    lab = lab_noise(warehouse)
+    assert lab
+    assert (lab.comparison, len(lab.cells), lab.unmeasured) == ("1.0__2.9", 11, 1)
+    keep(warehouse, night(10, 0.08), 10)
+    assert cell(warehouse).earlier == 8, "nor are they among the earlier ones"

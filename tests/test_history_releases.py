@@ -39,14 +39,14 @@ def judged(baseline: str, candidate: str, step: float, cv: float, seed: int, pol
     return replace(judge(runs, "1.0", "1.1", policy), baseline=baseline, candidate=candidate)
 
 
-def keep(warehouse: Warehouse, judgement: Judgement, day: int) -> str:
+def keep(warehouse: Warehouse, judgement: Judgement, day: int | None) -> str:
     key = f"{judgement.baseline}__{judgement.candidate}"
     schema = table_schema("run")
     row = {field.name: "x" if field.type == pa.string() else None for field in schema}
     row |= {field.name: [] for field in schema if pa.types.is_map(field.type)}
     row |= {field.name: False for field in schema if pa.types.is_boolean(field.type)}
     numbers = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
-    row |= dict.fromkeys(numbers, 0) | {"hold_start": DAY + timedelta(days=day)}
+    row |= dict.fromkeys(numbers, 0) | {"hold_start": None if day is None else DAY + timedelta(days=day)}
     run = pa.Table.from_pylist([row], schema)
     warehouse.replace_comparison(key, {"run": run, **judgement_tables(judgement, key)})
     return key
@@ -137,7 +137,9 @@ def test_the_level_of_the_lab_and_of_the_candidates_is_watched(warehouse: Wareho
 def test_links_come_in_order_of_measuring(warehouse: Warehouse) -> None:
     keep(warehouse, judged("1.1", "1.2", 0.0, 0.01, 1), 5)
     keep(warehouse, judged("1.0", "1.1", 0.0, 0.01, 2), 1)
-    assert [link.comparison for link in links(warehouse)] == ["1.0__1.1", "1.1__1.2"]
+    keep(warehouse, judged("1.2", "1.3", 0.0, 0.01, 3), None)
+    found = [link.comparison for link in links(warehouse)]
+    assert found == ["1.2__1.3", "1.0__1.1", "1.1__1.2"], "without a time it is the oldest, as on the index"
 
 
 def test_a_thousand_comparisons_are_no_burden(warehouse: Warehouse) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perf_pipeline.history.noise import LabNoise
 from perf_pipeline.report import index_page
 from tests.report_histories import chained, comparisons, noise, shifts
 from tests.report_reading import Element, read_html, words
@@ -103,24 +104,28 @@ def test_the_noise_of_the_lab_is_held_against_what_it_was(page: Element) -> None
         "products service p99 +5 % +7.9 % +8.1 %",
     ]
     assert len(table.all("tr")) == 1 + index_page.NOISE_SHOWN
-    assert "These are the noisiest of 12 cells; it has grown in none." in words(page.text())
-    assert not [item for item in table.all("td") if "tone-inconclusive" in item.classes()]
+    assert "as noisy as 1.12.0 against 1.11.0 would call a regression" in words(page.text())
+    assert "These are the noisiest of 12 cells." in words(page.text())
+    assert "could not be measured" not in words(page.text())
+    assert not [item for item in table.all("td") if item.classes()], "it is shown, and judged by whoever reads it"
 
 
-def test_noise_that_grew_is_loud() -> None:
-    page = read_html(index_page.render("t", FOUND, noise=noise(grew=3.1)))
-    text = words(page.text())
-    assert "It has grown in 1 of 12 cells" in text
-    assert "browse upstream latency +10 % +12.8 % +18.7 % ▲ × 3.1" in text
-    young = [replace(cell, earlier=7) for cell in noise()]
-    told = words(read_html(index_page.render("t", FOUND, noise=young)).text())
-    assert (
-        "as noisy as 1.12.0 against 1.11.0 would call a regression: what lies beyond the zone is noise. It takes 8"
-        in told
-    )
-    assert "service p99 +5 % – +8.1 %" in told
-    fewer = [replace(cell, repeats=3) for cell in noise()]
-    assert "fewer repeats" in words(read_html(index_page.render("t", FOUND, noise=fewer)).text())
+def told(noise: LabNoise) -> str:
+    return words(read_html(index_page.render("t", FOUND, noise=noise)).text())
+
+
+def test_too_few_earlier_comparisons_are_a_dash_and_fewer_repeats_are_said() -> None:
+    young = replace(noise(), cells=tuple(replace(cell, earlier=7) for cell in noise().cells))
+    assert "service p99 +5 % – +8.1 %" in told(young)
+    fewer = replace(noise(), cells=tuple(replace(cell, repeats=3) for cell in noise().cells))
+    assert "+8.1 % fewer repeats" in told(fewer)
+
+
+def test_cells_that_could_not_be_measured_are_counted() -> None:
+    assert "the noisiest of 12 cells. 3 more cells could not be measured: see their report." in told(noise(3))
+    assert "1 more cell could not be measured: see its report." in told(noise(1))
+    nothing = told(replace(noise(12), cells=()))
+    assert "tells how noisy the lab was. 12 cells could not be measured: see their report." in nothing
 
 
 def test_an_index_of_nothing_says_so() -> None:

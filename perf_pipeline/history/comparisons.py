@@ -39,7 +39,7 @@ ORDER BY measured DESC NULLS LAST, decision.comparison DESC
 _CHAINS = """
 SELECT release_chain.* EXCLUDE (comparison) FROM release_chain
 LEFT JOIN (SELECT comparison, min(hold_start) AS measured FROM run GROUP BY comparison) USING (comparison)
-ORDER BY measured, comparison, scenario, metric, path
+ORDER BY measured NULLS FIRST, comparison, scenario, metric, path
 """
 
 

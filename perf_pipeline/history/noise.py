@@ -1,13 +1,10 @@
-"""Whether the lab is as quiet as it was: what the newest comparison could have seen, beside those before it.
+"""How quiet the lab is: what the newest comparison could have seen, beside those before it.
 
-What belongs here: the noise of each cell over comparisons, read from the view `noise_floor`, and when it has grown.
+What belongs here: the noise of each cell over comparisons, read from the view `noise_floor`. Whether it has grown is
+for a person to say.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-from scipy.special import chdtri, fdtri
+from dataclasses import dataclass
 
 from perf_pipeline.warehouse import Warehouse
 
@@ -15,32 +12,27 @@ EARLIER = 30
 """The earlier comparisons whose median is taken, the last ones."""
 EARLIER_AT_LEAST = 8
 """Fewer say nothing about how it was."""
-GROWN_AT_LEAST = 2.0
-"""Times the earlier noise, however surely less than that is known to have grown."""
-FALSE_ALARM = 0.01
-"""Probability that anything at all is said to have grown in a comparison of a lab that is as it was."""
-_COUNTS = 0.1
-"""Of the zone: noise that grew by less is too small to matter."""
 
-_NOISE = """
+_NEWEST = "SELECT comparison FROM noise_floor ORDER BY measured_from DESC NULLS LAST, comparison DESC LIMIT 1"
+_CELLS = f"""
 WITH seen AS (
-    SELECT floor.*, verdict.zone_high, row_number() OVER (
-        PARTITION BY scenario, metric ORDER BY measured_from DESC NULLS LAST, comparison DESC
+    SELECT floor.*, verdict.zone_low, verdict.zone_high, row_number() OVER (
+        PARTITION BY scenario, metric, zone_low, zone_high ORDER BY measured_from DESC NULLS LAST, comparison DESC
     ) AS place
     FROM noise_floor AS floor JOIN verdict USING (comparison, scenario, metric)
-    WHERE floor.smallest_detectable IS NOT NULL AND verdict.zone_high > 0
+    WHERE isfinite(floor.smallest_detectable) AND verdict.zone_high > 0
 )
-SELECT latest.scenario, latest.metric, latest.comparison, latest.zone_high AS zone,
+SELECT latest.scenario, latest.metric, latest.zone_high AS zone,
     latest.smallest_detectable AS now, median(earlier.smallest_detectable) AS before,
     count(earlier.place) AS earlier, latest.repeats, median(earlier.repeats) AS repeats_before
 FROM seen AS latest LEFT JOIN seen AS earlier
     ON earlier.scenario = latest.scenario AND earlier.metric = latest.metric
+    AND earlier.zone_low IS NOT DISTINCT FROM latest.zone_low AND earlier.zone_high = latest.zone_high
     AND earlier.place BETWEEN 2 AND $earlier + 1
-WHERE latest.place = 1 AND latest.comparison = (
-    SELECT comparison FROM noise_floor ORDER BY measured_from DESC NULLS LAST, comparison DESC LIMIT 1
-)
+WHERE latest.comparison = ({_NEWEST})
 GROUP BY ALL ORDER BY latest.scenario, latest.metric
-"""
+"""  # noqa: S608 - of constants
+_ALL = f"SELECT comparison, count(*) AS number FROM noise_floor WHERE comparison = ({_NEWEST}) GROUP BY comparison"  # noqa: S608 - of constants
 
 
 @dataclass(frozen=True)
@@ -49,20 +41,15 @@ class CellNoise:
 
     scenario: str
     metric: str
-    comparison: str
-    """The newest one."""
     zone: float
     """A quiet lab sees everything beyond it."""
     now: float
     before: float | None
-    """Median of earlier comparisons."""
+    """Median of the earlier comparisons that had the same zone: another zone makes another number of the same noise."""
     earlier: int
     """How many these are."""
     repeats: int
     repeats_before: float | None
-
-    grew: float | None = None
-    """How many times the earlier noise it is, where it grew."""
 
     @property
     def known_before(self) -> float | None:
@@ -70,34 +57,22 @@ class CellNoise:
         return self.before if self.earlier >= EARLIER_AT_LEAST else None
 
 
-def lab_noise(warehouse: Warehouse) -> list[CellNoise]:
-    """The noise of each cell of the newest comparison that tells it, what needs attention first."""
-    cells = [CellNoise(**row) for row in warehouse.query(_NOISE, {"earlier": EARLIER}).to_pylist()]
-    return noisiest([replace(cell, grew=_grew(cell, len(cells))) for cell in cells])
+@dataclass(frozen=True)
+class LabNoise:
+    """The noise of the newest comparison."""
+
+    comparison: str
+    cells: tuple[CellNoise, ...]
+    """The noisiest in zones first."""
+    unmeasured: int
+    """Cells that do not tell it: they were not comparable, or no change would have been seen."""
 
 
-def noisiest(cells: Sequence[CellNoise]) -> list[CellNoise]:
-    """The cells, those that grew first and then the noisiest in zones."""
-    return sorted(cells, key=lambda cell: (cell.grew is None, -cell.now / cell.zone))
-
-
-def grown_from(repeats: int, earlier: int, cells: int) -> float:
-    """How many times the median of earlier noise is more than chance, when so many cells are asked at once.
-
-    A standard deviation of 2 (r - 1) degrees of freedom, over the median of `earlier` such ones, by the F distribution;
-    that median, of which half the degrees of freedom are left, lies below the true one. A simulation in the tests
-    holds the probability.
-    """
-    df = 2 * max(repeats - 1, 1)
-    variances = float(fdtri(df, 0.5 * earlier * df, 1 - FALSE_ALARM / cells) / chdtri(df, 0.5) * df)
-    return max(GROWN_AT_LEAST, math.sqrt(variances))
-
-
-def _grew(cell: CellNoise, cells: int) -> float | None:
-    """How many times the earlier noise it is; None where it did not surely grow, or where fewer runs explain it."""
-    before = cell.known_before
-    if before is None or cell.repeats < (cell.repeats_before or 0):
+def lab_noise(warehouse: Warehouse) -> LabNoise | None:
+    """The noise of each cell of the newest comparison; None where nothing was compared."""
+    newest = warehouse.query(_ALL).to_pylist()
+    if not newest:
         return None
-    was, is_now = max(before - cell.zone, 1e-9), cell.now - cell.zone
-    surely = is_now >= was * grown_from(cell.repeats, cell.earlier, cells)
-    return is_now / was if surely and is_now - was >= _COUNTS * cell.zone else None
+    cells = [CellNoise(**row) for row in warehouse.query(_CELLS, {"earlier": EARLIER}).to_pylist()]
+    cells.sort(key=lambda cell: -cell.now / cell.zone)
+    return LabNoise(newest[0]["comparison"], tuple(cells), newest[0]["number"] - len(cells))

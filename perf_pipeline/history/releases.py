@@ -25,7 +25,7 @@ SHIFT_FLOOR_OF_ZONE = 0.5
 
 _LINKS = """
 SELECT decision.comparison, decision.baseline, decision.candidate, min(run.hold_start) AS measured
-FROM decision LEFT JOIN run USING (comparison) GROUP BY ALL ORDER BY measured, comparison"""
+FROM decision LEFT JOIN run USING (comparison) GROUP BY ALL ORDER BY measured NULLS FIRST, comparison"""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def shifts(warehouse: Warehouse, policy: Policy) -> list[Shift]:
         " coalesce(c.estimate, h.estimate) AS estimate, coalesce(c.baseline_ms, h.baseline_value) AS level"
         " FROM release_history AS h LEFT JOIN gate_change AS c"
         " ON c.comparison = h.comparison AND c.scenario = h.scenario AND c.metric = h.metric AND c.p = 50"
-        " WHERE h.verdict <> 'not comparable' ORDER BY h.measured_from, h.comparison"
+        " WHERE h.verdict <> 'not comparable' ORDER BY h.measured_from NULLS FIRST, h.comparison"
     ).to_pylist()
     series: dict[tuple[str, str, str], list[dict]] = defaultdict(list)
     for row in rows:

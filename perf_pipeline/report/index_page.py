@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from perf_pipeline.gates.findings import Answer, VerdictName
 from perf_pipeline.history.comparisons import JudgedComparison, WorstCell
-from perf_pipeline.history.noise import EARLIER_AT_LEAST, CellNoise
+from perf_pipeline.history.noise import EARLIER, EARLIER_AT_LEAST, CellNoise, LabNoise
 from perf_pipeline.history.releases import Chained, Shift
 from perf_pipeline.report.chain_pictures import CHAINS_DRAWN, Chain, chain_picture, chains_of, worst_chains
 from perf_pipeline.report.drift import drifts, lately, shift_words
@@ -36,7 +36,7 @@ from perf_pipeline.report.wording import (
 )
 
 NOISE_SHOWN = 6
-"""The cells whose noise is shown, those that grew and the noisiest first; the view `noise_floor` has all."""
+"""The cells whose noise is shown, the noisiest first; the view `noise_floor` has all."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,8 @@ class NoiseRow:
     zone: str
     now: str
     before: str
-    tone: Tone
-    grew: str
-    """How much; empty when it did not."""
     fewer: bool
-    """Whether fewer repeats than before explain what there is."""
+    """Whether it had fewer repeats than those before."""
 
 
 def render(
@@ -100,9 +97,9 @@ def render(
     chained: Sequence[Chained] = (),
     shifts: Sequence[Shift] = (),
     reports: Collection[str] = (),
-    noise: Sequence[CellNoise] = (),
+    noise: LabNoise | None = None,
 ) -> str:
-    """The page as text. `comparisons` are the newest first, `chained` the oldest first, `noise` the noisiest first.
+    """The page as text. `comparisons` are the newest first, `chained` the oldest first.
 
     `reports` are the comparisons whose report lies in a folder of their name beside the page, as `report.html`.
     """
@@ -110,6 +107,7 @@ def render(
     keys = [item.comparison for item in comparisons]
     chains = chains_of(chained)
     latest = chained[-1].to_version if chained else ""
+    cells = noise.cells if noise else ()
     figures = []
     for number, chain in enumerate(worst_chains(chains)):
         picture = chain_picture(chain)
@@ -131,13 +129,13 @@ def render(
         first=chained[-1].from_version if chained else "",
         chain_rows=_chain_rows(chains, latest),
         shifts=[shift_words(shift) for shift in shifts],
-        noise_rows=[_noise_row(cell) for cell in noise[:NOISE_SHOWN]],
-        noise_grew=sum(cell.grew is not None for cell in noise),
-        noise_cells=plural(len(noise), "cell"),
+        noise_rows=[_noise_row(cell) for cell in cells[:NOISE_SHOWN]],
+        noise_cells=plural(len(cells), "cell"),
         noise_of=next(
-            (_versions(item) for item in comparisons if noise and item.comparison == noise[0].comparison), ""
+            (_versions(item) for item in comparisons if noise and item.comparison == noise.comparison), "the newest one"
         ),
-        noise_earlier=max((cell.earlier for cell in noise if cell.known_before is not None), default=0),
+        noise_unmeasured=_unmeasured(noise.unmeasured, len(cells)) if noise else "",
+        noise_earlier=EARLIER,
         noise_takes=EARLIER_AT_LEAST,
         themes=themes(),
     )
@@ -211,6 +209,12 @@ def _chain_rows(chains: Sequence[Chain], latest: str) -> list[ChainRow]:
     return rows
 
 
+def _unmeasured(number: int, measured: int) -> str:
+    """How many cells tell no noise, as a sentence; empty when all do."""
+    cells = plural(number, "more cell" if measured else "cell")
+    return f"{cells} could not be measured: see {'its' if number == 1 else 'their'} report." if number else ""
+
+
 def _noise_row(cell: CellNoise) -> NoiseRow:
     before = cell.known_before
     return NoiseRow(
@@ -219,7 +223,5 @@ def _noise_row(cell: CellNoise) -> NoiseRow:
         zone=edge(cell.metric, cell.zone),
         now=change(cell.metric, cell.now),
         before=change(cell.metric, before),
-        tone="inconclusive" if cell.grew else "none",
-        grew=f"× {cell.grew:.1f}" if cell.grew else "",
         fewer=before is not None and cell.repeats < (cell.repeats_before or 0),
     )

@@ -54,7 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     history = comparisons()
     index = folder / "index.html"
     reports = {item.comparison for item in history}
-    text = index_page.render("Demo shop", history, chained(), shifts(), reports, noise(grew=3.1))
+    text = index_page.render("Demo shop", history, chained(), shifts(), reports, noise(unmeasured=3))
     index.write_text(text, encoding="utf-8")
     return found | {"index": index.as_uri()}
 
