@@ -7,6 +7,9 @@ that no chat can fail a comparison.
 
 import json
 import os
+from collections import deque
+from datetime import datetime
+from threading import Lock
 
 import dagster as dg
 from dagster import DagsterRunStatus
@@ -14,8 +17,16 @@ from dagster import DagsterRunStatus
 from assets.jobs import compare_versions
 from assets.partitions import PARTITION_TAG
 from assets.resources import StoreResource
-from perf_pipeline.notify import WEBHOOK_VARIABLE, deliver, links_of
-from perf_pipeline.report.message import failure_message, night_message, with_links
+from perf_pipeline.errors import InputError
+from perf_pipeline.notify import BUDGET_S, WEBHOOK_VARIABLE, deliver, links_of
+from perf_pipeline.report.message import failure_message, night_message, unread_message, with_links
+
+_TICK_BUDGET_S = 8.0
+"""For a message about a store that did not answer: waiting for the store took most of the tick's minute."""
+_told: deque[datetime | str] = deque(maxlen=100)
+"""The nights and runs that such a message was sent of. Dagster repeats a tick that took too long and does not end the
+try it gave up: each would tell the same."""
+_told_lock = Lock()
 
 
 @dg.run_status_sensor(run_status=DagsterRunStatus.SUCCESS, monitored_jobs=[compare_versions])
@@ -26,6 +37,10 @@ def tell_verdict(context: dg.RunStatusSensorContext, store: StoreResource) -> dg
         message = json.loads(store.open().get(f"reports/{key}/message.json"))
     except KeyError:
         message = failure_message(key, "it has no report")
+    except InputError as error:
+        if not _first_time(context.dagster_run.run_id):
+            return dg.SkipReason(f"{key}: it was told before that its report cannot be read.")
+        return _tell(unread_message(key, str(error)), key, context, away=True)
     return _tell(message, key, context)
 
 
@@ -36,13 +51,24 @@ def tell_failure(context: dg.RunFailureSensorContext) -> dg.SkipReason:
     return _tell(failure_message(key, _why(context)), key, context)
 
 
-def tell_no_night(why: str) -> str:
-    """Tell that the nightly could not find out what to compare; returns what became of the message."""
+def tell_no_night(why: str, night: datetime) -> str:
+    """Tell, once a night, that the nightly could not find out what to compare; returns what became of the message."""
     webhook = os.environ.get(WEBHOOK_VARIABLE, "")
     if not webhook:
         return f"{WEBHOOK_VARIABLE} is not set, so nobody was told."
+    if not _first_time(night):
+        return "This night was told of before."
+    message = with_links(night_message(why), links_of("", None))
     # Without pauses: the tick of a schedule has a minute, and is red whether the message arrives or not.
-    return deliver(webhook, with_links(night_message(why), links_of("", None)), pause=lambda _: None).words
+    return deliver(webhook, message, pause=lambda _: None, budget_s=_TICK_BUDGET_S).words
+
+
+def _first_time(what: datetime | str) -> bool:
+    with _told_lock:
+        if what in _told:
+            return False
+        _told.append(what)
+        return True
 
 
 def _why(context: dg.RunFailureSensorContext) -> str:
@@ -56,11 +82,13 @@ def _why(context: dg.RunFailureSensorContext) -> str:
     return context.failure_event.message or "it says no reason"
 
 
-def _tell(message: dict, key: str, context: dg.RunStatusSensorContext) -> dg.SkipReason:
+def _tell(message: dict, key: str, context: dg.RunStatusSensorContext, away: bool = False) -> dg.SkipReason:
+    """Tell of a run; with the store away in less time, and without a link to the report that is in it."""
     webhook = os.environ.get(WEBHOOK_VARIABLE, "")
     if not webhook:
         return dg.SkipReason(f"{WEBHOOK_VARIABLE} is not set, so nobody was told of {key}.")
-    delivery = deliver(webhook, with_links(message, links_of(key, context.dagster_run.run_id)))
+    links = links_of("" if away else key, context.dagster_run.run_id)
+    delivery = deliver(webhook, with_links(message, links), budget_s=_TICK_BUDGET_S if away else BUDGET_S)
     (context.log.info if delivery.arrived else context.log.error)(f"{key}: {delivery.words}")
     return dg.SkipReason(f"{key}: {delivery.words}")
 

@@ -36,7 +36,7 @@ def nightly(
         loaded = plan.load()
         versions = read_versions(loaded, store.open())
     except InputError as error:
-        context.log.error(tell_no_night(str(error)))
+        context.log.error(tell_no_night(str(error), context.scheduled_execution_time))
         raise
     if reason := nothing_newer(loaded, versions):
         return dg.SkipReason(f"There is nothing to compare: {reason}.")

@@ -247,8 +247,10 @@ def _told(where: str) -> Iterator[None]:
         if status in _AWAY or said.get("Code") in _AWAY_CODES:
             raise StoreAwayError(Problem(where, what, _REMEDY_AWAY)) from None
         raise InputError(Problem(where, what, _remedy(said.get("Code", "")))) from None
-    except SSLError as error:  # a connection error to boto3, but a certificate does not mend itself
-        raise InputError(Problem(where, str(error), _REMEDY_SETTINGS)) from None
+    except SSLError as error:  # a certificate does not mend itself; a server that restarts ends the handshake
+        if "certificate" in str(error.kwargs.get("error")).lower():  # not in all of it: that has the object's address
+            raise InputError(Problem(where, str(error), _REMEDY_SETTINGS)) from None
+        raise StoreAwayError(Problem(where, str(error), _REMEDY_AWAY)) from None
     except (NoConnectionError, HTTPClientError, IncompleteReadError) as error:
         raise StoreAwayError(Problem(where, str(error), _REMEDY_AWAY)) from None
     except BotoCoreError as error:

@@ -33,10 +33,13 @@ Links = tuple[tuple[str, str], ...]
 
 
 def links_of(comparison: str, run_id: str | None, environ: Mapping[str, str] = os.environ) -> Links:
-    """Where a reader goes on, as far as the environment knows the places: report, Dagster run, stop page."""
+    """Where a reader goes on, as far as the environment knows the places: report, Dagster run, stop page.
+
+    Without a comparison there is no report to link to.
+    """
     reports, dagster = environ.get("PERF_PIPELINE_REPORTS_URL", ""), environ.get("PERF_PIPELINE_DAGSTER_URL", "")
     known = (
-        ("Report", f"{reports.rstrip('/')}/{comparison}/report.html" if reports else ""),
+        ("Report", f"{reports.rstrip('/')}/{comparison}/report.html" if reports and comparison else ""),
         ("Dagster run", f"{dagster.rstrip('/')}/runs/{run_id}" if dagster and run_id else ""),
         ("Stop page", environ.get("PERF_PIPELINE_STOP_URL", "")),
     )
@@ -101,13 +104,12 @@ def _try_once(
             allow_redirects=False, stream=True,
         ) as answer:  # fmt: skip
             return _answered(host, answer)
-    except requests.Timeout as error:
-        if isinstance(error, requests.ReadTimeout) and body.sent:
-            words = f"{host} gave no answer within {timeouts_s[1]:.0f} s: the message may have arrived"
-            return Delivery(False, f"{words}, and is not sent again"), None
-        return _not_reached(host, error), 0.0
-    except requests.ConnectionError as error:
-        return _not_reached(host, error), 0.0
+    except (requests.Timeout, requests.ConnectionError) as error:
+        if not body.sent:
+            return _not_reached(host, error), 0.0
+        within = f" within {timeouts_s[1]:.0f} s" if isinstance(error, requests.Timeout) else ""
+        words = f"{host} gave no answer{within}: the message may have arrived"
+        return Delivery(False, f"{words}, and is not sent again"), None
     except (requests.RequestException, ValueError):
         return Delivery(False, f"{WEBHOOK_VARIABLE} is not an address that can be posted to"), None
 

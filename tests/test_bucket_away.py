@@ -101,6 +101,8 @@ class Raising:
         (exceptions.ProxyConnectionError(proxy_url=URL), True),
         (exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2), True),
         (exceptions.SSLError(endpoint_url=URL, error="certificate verify failed"), False),
+        (exceptions.SSLError(endpoint_url=URL, error="[SSL: CERTIFICATE_VERIFY_FAILED]"), False),
+        (exceptions.SSLError(endpoint_url=f"{URL}/certificate", error="EOF occurred in violation of protocol"), True),
         (exceptions.NoCredentialsError(), False),
         (exceptions.ProfileNotFound(profile="none"), False),
     ],

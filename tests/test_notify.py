@@ -19,7 +19,7 @@ SECRET = "T000/B000/very-secret"
 
 
 class Webhook:
-    """A server on this machine that answers posts with the given statuses, the last one for ever."""
+    """A server on this machine that answers posts with the given statuses, the last one for ever; or hangs up."""
 
     def __init__(self, *answers: tuple[int, dict[str, str]]) -> None:
         self.answers = list(answers)
@@ -37,6 +37,9 @@ class Webhook:
             def do_POST(self) -> None:
                 webhook.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 webhook.closing.wait(webhook.slow_s)
+                if not webhook.answers:
+                    self.close_connection = True
+                    return
                 status, headers = webhook.answers.pop(0) if len(webhook.answers) > 1 else webhook.answers[0]
                 self.send_response(status)
                 for name, value in headers.items():
@@ -60,6 +63,7 @@ class Webhook:
 
 def test_only_places_that_are_known_are_linked() -> None:
     assert links_of("a__b", None, {"PERF_PIPELINE_DAGSTER_URL": "https://d.example"}) == ()
+    assert links_of("", None, {"PERF_PIPELINE_REPORTS_URL": "https://r.example"}) == (), "a night has no report"
 
 
 def test_links_are_made_of_the_places_that_the_environment_names() -> None:
@@ -125,6 +129,14 @@ def test_a_webhook_that_is_slow_gets_the_message_once() -> None:
         "127.0.0.1 gave no answer within 2 s: the message may have arrived, and is not sent again"
     )
     assert len(webhook.bodies) == 1
+
+
+def test_a_webhook_that_closes_without_an_answer_gets_the_message_once() -> None:
+    webhook = Webhook()  # reads the message, and has no answer to send
+    with webhook.serving() as address:
+        delivery = deliver(address, {"text": "hello"}, lambda _: None)
+    assert delivery.words == "127.0.0.1 gave no answer: the message may have arrived, and is not sent again"
+    assert webhook.bodies == [{"text": "hello"}]
 
 
 def test_a_handshake_that_is_not_answered_is_tried_again() -> None:

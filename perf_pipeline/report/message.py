@@ -53,6 +53,17 @@ def failure_message(comparison: str, why: str) -> dict[str, Any]:
     )
 
 
+def unread_message(comparison: str, why: str) -> dict[str, Any]:
+    """The message about a comparison that ended, and whose report cannot be read now."""
+    return _message(
+        f"{comparison}: ended, its report cannot be read now",
+        [
+            f"{_UNDECIDED} The comparison ended, and its report cannot be read now: {why}",
+            "Whether it is a regression is not known here: read the report once the store answers.",
+        ],
+    )
+
+
 def with_drifts(message: dict[str, Any], drifts: Sequence[Drift]) -> dict[str, Any]:
     """The message with one block, below the decision, about what many comparisons say together; none if it is nothing.
 

@@ -11,6 +11,7 @@ from dagster import DagsterEventType, DagsterRunStatus
 from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
+from assets import notifications
 from assets.definitions import build_defs
 from assets.partitions import COMPARISON_PARTITIONS
 from assets.release import release_verdict
@@ -19,7 +20,7 @@ from assets.schedules import nightly
 from assets.sensors import COMPARISONS_PER_TICK, deploys
 from assets.under_way import measuring
 from perf_pipeline.errors import InputError
-from perf_pipeline.notify import WEBHOOK_VARIABLE
+from perf_pipeline.notify import WEBHOOK_VARIABLE, Delivery
 from perf_pipeline.storage import LocalObjectStore
 from tests.test_notify import Webhook
 from tests.test_plan import MINIMAL
@@ -32,6 +33,11 @@ MANIFEST = {"release": "1.0.0", "builds": ["1.0.1", "1.1.0"]}
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         yield instance
+
+
+@pytest.fixture(autouse=True)
+def nobody_was_told() -> None:
+    notifications._told.clear()
 
 
 @pytest.fixture
@@ -110,6 +116,29 @@ def test_a_night_that_cannot_know_the_versions_fails_its_tick_and_tells(
     monkeypatch.delenv(WEBHOOK_VARIABLE)
     with pytest.raises(InputError, match=lacking):
         night(instance, resources)
+
+
+def test_a_night_whose_tick_is_repeated_is_told_of_once(
+    instance: dg.DagsterInstance,
+    resources: dict[str, dg.ConfigurableResource],
+    store: LocalObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dagster repeats a tick that took longer than a minute, and the try that it gave up still ends."""
+    store.delete("builds.json")
+    budgets: list[float] = []
+
+    def deliver(*_: object, budget_s: float, **__: object) -> Delivery:
+        budgets.append(budget_s)
+        return Delivery(True, "it arrived")
+
+    monkeypatch.setattr(notifications, "deliver", deliver)
+    monkeypatch.setenv(WEBHOOK_VARIABLE, "http://webhook.test")
+    for when in (NIGHT, NIGHT, NIGHT, NIGHT + dt.timedelta(days=1)):
+        with pytest.raises(InputError):
+            night(instance, resources, when)
+    assert len(budgets) == 2, "a night each"
+    assert max(budgets) < 10, "the tick has a minute, and the store may have taken most of it"
 
 
 @pytest.mark.parametrize(

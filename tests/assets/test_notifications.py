@@ -45,7 +45,8 @@ def ended(instance: dg.DagsterInstance, fails: bool) -> dg.ExecuteInProcessResul
     return some_job.execute_in_process(instance=instance, tags=tags, raise_on_error=False, run_config=quiet)
 
 
-def told(instance: dg.DagsterInstance, store: StoreResource, fails: bool) -> str:
+def told(instance: dg.DagsterInstance, store: StoreResource, fails: bool, tries: int = 1) -> str:
+    """What the last try of a tick about a run says."""
     result = ended(instance, fails)
     event = next(
         event for event in result.all_events if event.event_type_value in ("PIPELINE_SUCCESS", "PIPELINE_FAILURE")
@@ -54,7 +55,8 @@ def told(instance: dg.DagsterInstance, store: StoreResource, fails: bool) -> str
         sensor_name="tell", dagster_event=event, dagster_instance=instance, dagster_run=result.dagster_run,
         resources={"store": store},
     ) as context:  # fmt: skip
-        answer = tell_failure(context.for_run_failure()) if fails else tell_verdict(context)
+        for _ in range(tries):
+            answer = tell_failure(context.for_run_failure()) if fails else tell_verdict(context)
     assert isinstance(answer, dg.SkipReason)
     return str(answer.skip_message)
 
@@ -84,6 +86,25 @@ def test_a_run_that_failed_is_told_with_its_reason(
     assert webhook.bodies[0]["text"] == f"{KEY}: no verdict"
     said = webhook.bodies[0]["blocks"][1]["text"]["text"]
     assert said == ":white_circle: The run failed: measure: ValueError: the disk is full"
+
+
+def test_a_report_in_a_store_that_is_away_is_told_once_and_not_as_no_verdict(
+    instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").write_text("no folder")
+    away = StoreResource(location=str(tmp_path / "a file"))
+    monkeypatch.setenv("PERF_PIPELINE_DAGSTER_URL", "http://dagster.example")
+    monkeypatch.setenv("PERF_PIPELINE_REPORTS_URL", "http://reports.example")
+    webhook = Webhook((200, {}))
+    with webhook.serving() as address:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, address)
+        assert "told before" in told(instance, away, fails=False, tries=2), "Dagster repeats a tick that took too long"
+    (body,) = webhook.bodies
+    assert body["text"] == f"{KEY}: ended, its report cannot be read now"
+    assert "cannot be used" in body["blocks"][1]["text"]["text"], "the store's own words"
+    assert "http://dagster.example/runs/" in body["blocks"][-1]["text"]["text"]
+    said = json.dumps(body)
+    assert "no verdict" not in said and "reports.example" not in said
 
 
 def test_a_webhook_that_refuses_fails_nothing(
