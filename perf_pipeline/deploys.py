@@ -161,14 +161,16 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
         if deploy.version is None:
             waiting.setdefault(deploy.name, current or running)
             continue
-        baseline = deploy.baseline or waiting.get(deploy.name) or current or _replaced(deploy.version, running, seen)
+        ran = waiting.get(deploy.name) or current or _replaced(deploy.version, running, seen)
+        unknown = ran == deploy.version and deploy.runs and _is_first(deploy.name, current, handled, waiting)
+        baseline = deploy.baseline or ran
         runs_already = f"{deploy.version} was running already" if deploy.version == baseline else None
-        if not (runs_already and current) and (reason := known.why_to_wait(deploy, deploy.version)):
+        if not (runs_already and current) and (reason := known.why_to_wait(deploy, deploy.version, unknown)):
             ignored.append(f"{deploy.name}: {reason}")
             waiting.setdefault(deploy.name, baseline)
             break  # the lab measures one comparison at a time, and what is deployed later takes this for its baseline
-        why_not = known.why_not(deploy, deploy.version)
-        if runs_already and deploy.runs and not (why_not or current or deploy.baseline):
+        why_not = known.why_not(deploy, deploy.version, unknown)
+        if runs_already and unknown and not (why_not or deploy.baseline):
             ignored.append(f"{deploy.name}: {_UNKNOWN_BASELINE.format(version=deploy.version)}")
             waiting.setdefault(deploy.name, baseline)
             continue
@@ -191,6 +193,7 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
             waiting |= {name: deploy.version for name in waiting if deploy.name < name and not (later and later < name)}
         handled.add(deploy.name)
         known.judged |= {baseline, deploy.version}
+        known.candidates.add(deploy.version)
     remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting)
     return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), remembered, asked_by)
 
@@ -204,6 +207,12 @@ def forget(seen: Seen, there: Collection[str]) -> Seen:
 def _next_record(names: Collection[str], name: str) -> str | None:
     """The first of these names after a name, in order of time, that is the name of a record and not that of a build."""
     return min((other for other in names if other > name and other.startswith(f"{FOLDER}/")), default=None)
+
+
+def _is_first(name: str, current: str | None, handled: Collection[str], waiting: Collection[str]) -> bool:
+    """Whether no deploy before this one says what ran when it came, also where later ones are handled."""
+    before = any(other < name and other.startswith(f"{FOLDER}/") for other in handled)
+    return current is None or (name in waiting and not before)
 
 
 def _replaced(version: str, running: str, seen: Seen) -> str:
@@ -225,25 +234,30 @@ class _Known:
         self._made = made
         self.judged = {version for key in made.judged for version in split_comparison_key(key)}
         """Versions on either side of a verdict, and those that this look has dealt with."""
+        self.candidates = {split_comparison_key(key)[1] for key in made.judged}
+        """Of these, the ones that were compared with another."""
         self._under_way = {split_comparison_key(key)[1] for key in made.under_way}
         self._failed = {split_comparison_key(key)[1] for key in made.failed}
         self._ran = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
 
-    def why_to_wait(self, deploy: Deploy, version: str) -> str | None:
+    def why_to_wait(self, deploy: Deploy, version: str, unknown: bool) -> str | None:
         """Why a deploy can neither be asked for nor be left now."""
-        done = deploy.judge_again or self.why_not(deploy, version)
+        done = deploy.judge_again or self.why_not(deploy, version, unknown)
         if done or version not in self._under_way or not deploy.runs:
             return None
         return f"{version} is being compared; it is asked for again if that comes to no verdict"
 
-    def why_not(self, deploy: Deploy, version: str) -> str | None:
-        """Why a deploy asks for no comparison."""
+    def why_not(self, deploy: Deploy, version: str, unknown: bool) -> str | None:
+        """Why a deploy asks for no comparison.
+
+        One of which it was `unknown` what it replaced may be the baseline of others, and was not compared by that.
+        """
         again = "a record with judge_again: true compares it again"
         if deploy.judge_again:
             return None
-        if version in self.judged:
+        if version in (self.candidates if unknown else self.judged):
             return f"{version} was compared before; {again}"
-        if version in self._ran:
+        if version in self._ran and not unknown:
             return f"{version} ran before; {again}"
         if not deploy.runs and version in self._under_way | self._failed:
             return f"a comparison of {version} was asked for before, and a build is asked for once"
