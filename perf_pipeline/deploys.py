@@ -60,6 +60,8 @@ class Seen:
     that ran when it came."""
     releases: tuple[str, ...] = ()
     """What ran by the version source: at the last look, and before it the release that it took the place of."""
+    ran: frozenset[str] | None = frozenset()
+    """Versions that ran as far as the handled deploys say; None where a memory of old does not say."""
 
     def looked(self, release: str) -> "Seen":
         """With the release of this look, which moved before or after its deploy record was written."""
@@ -70,14 +72,18 @@ class Seen:
         """As text that `from_text` reads."""
         waiting = {"waiting": dict(self.waiting)} if self.waiting else {}
         releases = {"releases": self.releases} if self.releases else {}
-        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting, **releases})
+        ran = {} if self.ran is None else {"ran": sorted(self.ran)}
+        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting, **releases, **ran})
 
     @classmethod
     def from_text(cls, text: str | None) -> Self:
         """What `to_text` wrote; nothing was seen when there is no text."""
         known = json.loads(text) if text else {}
         handled, releases = frozenset(known.get("handled", ())), tuple(known.get("releases", ()))
-        return cls(known.get("current"), handled, known.get("waiting", {}), releases)
+        ran = known.get("ran", None if known.get("current") else ())
+        return cls(
+            known.get("current"), handled, known.get("waiting", {}), releases, None if ran is None else frozenset(ran)
+        )
 
 
 @dataclass(frozen=True)
@@ -146,10 +152,11 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
 
     `running` is the version that runs now, where no deploy was ever seen, and `made` what became of all comparisons
     there are. The baseline of a deploy is the version that ran when it was made, frozen into the key; for one that has
-    to wait, it is frozen when it is first seen. A version that has been on either side of a judged comparison, or that
-    ran before, such as one that a rollback brings back, is not compared again unless its record says so.
+    to wait, it is frozen when it is first seen. A version that was compared or that ran before, such as one that a
+    rollback brings back, is not compared again unless its record says so. That it was the baseline of a nightly or of a
+    build alone says neither: the version source may name it before its record comes.
     """
-    known, current = _Known(made), seen.current
+    known, current = _Known(made, seen), seen.current
     handled, waiting = set(seen.handled), dict(seen.waiting)
     comparisons: list[str] = []
     again: dict[str, str] = {}
@@ -194,7 +201,9 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
         handled.add(deploy.name)
         known.judged |= {baseline, deploy.version}
         known.candidates.add(deploy.version)
-    remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting)
+        if deploy.runs:
+            known.ran |= {baseline, deploy.version}
+    remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting, ran=frozenset(known.ran))
     return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), remembered, asked_by)
 
 
@@ -230,7 +239,7 @@ _UNKNOWN_BASELINE = (
 class _Known:
     """What is known of versions from the comparisons that were made."""
 
-    def __init__(self, made: Comparisons) -> None:
+    def __init__(self, made: Comparisons, seen: Seen) -> None:
         self._made = made
         self.judged = {version for key in made.judged for version in split_comparison_key(key)}
         """Versions on either side of a verdict, and those that this look has dealt with."""
@@ -238,7 +247,10 @@ class _Known:
         """Of these, the ones that were compared with another."""
         self._under_way = {split_comparison_key(key)[1] for key in made.under_way}
         self._failed = {split_comparison_key(key)[1] for key in made.failed}
-        self._ran = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
+        self._baselines = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
+        self.ran = {*((self.judged | self._baselines) if seen.ran is None else seen.ran)}
+        """Versions that ran as far as deploys say."""
+        self._pairs = [split_comparison_key(key) for key in made.judged | made.under_way | made.failed]
 
     def why_to_wait(self, deploy: Deploy, version: str, unknown: bool) -> str | None:
         """Why a deploy can neither be asked for nor be left now."""
@@ -252,12 +264,14 @@ class _Known:
 
         One of which it was `unknown` what it replaced may be the baseline of others, and was not compared by that.
         """
+        replaced = {baseline for baseline, candidate in self._pairs if candidate in self.ran}
+        deployed = version in self.ran | replaced | self._under_way | self._failed and not unknown
         again = "a record with judge_again: true compares it again"
         if deploy.judge_again:
             return None
-        if version in (self.candidates if unknown else self.judged):
+        if version in (self.judged if deployed or not deploy.runs else self.candidates):
             return f"{version} was compared before; {again}"
-        if version in self._ran and not unknown:
+        if version in self._baselines and (deployed or not deploy.runs):
             return f"{version} ran before; {again}"
         if not deploy.runs and version in self._under_way | self._failed:
             return f"a comparison of {version} was asked for before, and a build is asked for once"

@@ -21,7 +21,8 @@ def judged(*keys: str) -> Comparisons:
 def test_a_deploy_is_compared_with_what_ran_when_it_was_made() -> None:
     asked = ask([FIRST, SECOND], Seen(), "1.0.0", NONE, limit=5)
     assert asked.comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
-    assert asked.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}))
+    ran = frozenset({"1.0.0", "1.1.0", "1.2.0"})
+    assert asked.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}), ran=ran)
 
 
 def test_the_record_may_say_what_it_replaced() -> None:
@@ -78,7 +79,10 @@ def test_a_record_that_is_mended_later_is_compared_with_what_ran_when_it_came() 
     assert first.comparisons == ("1.0.0__1.2.0",), "the one that cannot be read keeps no other from its comparison"
     mended = ask([FIRST, SECOND], Seen.from_text(first.seen.to_text()), "1.0.0", judged(*first.comparisons), 5)
     assert mended.comparisons == ("1.0.0__1.1.0",)
-    assert mended.seen == Seen("1.2.0", first.seen.handled | {FIRST.name}), "what was deployed after it still runs"
+    ran = frozenset({"1.0.0", "1.1.0", "1.2.0"})
+    assert mended.seen == Seen("1.2.0", first.seen.handled | {FIRST.name}, ran=ran), (
+        "what was deployed after it still runs"
+    )
     third = ask([Deploy("deploys/3.json", "1.3.0")], mended.seen, "1.0.0", NONE, 5)
     assert third.comparisons == ("1.2.0__1.3.0",)
 
@@ -178,6 +182,23 @@ def test_a_first_deploy_that_runs_already_is_kept_until_its_record_says_what_it_
         assert said.comparisons == ("1.0.0__1.1.0",) and said.seen.current == "1.2.0" and not said.seen.waiting
     compared = ask([FIRST, SECOND], second.seen, "1.2.0", judged("1.0.0__1.1.0"), 5)
     assert FIRST.name in compared.seen.handled and not compared.seen.waiting, "it has been compared since"
+
+
+def test_the_baseline_of_a_build_or_a_night_is_compared_once_it_is_deployed() -> None:
+    build = "1.1.0__1.2.0-dev"  # asked for when the source named the hotfix, before its record came
+    deployed = ask([Deploy("deploys/0.json", "1.0.0")], Seen(), "0.9.0", NONE, 5).seen
+    for made in (Comparisons(under_way=frozenset({build})), Comparisons(failed=frozenset({build})), judged(build)):
+        for seen in (deployed, Seen().looked("1.0.0").looked("1.1.0")):
+            asked = ask([FIRST], Seen.from_text(seen.to_text()), "1.1.0", made, 5)
+            assert asked.comparisons == ("1.0.0__1.1.0",)
+            back = ask([Deploy("deploys/3.json", "1.0.0")], asked.seen, "1.1.0", judged(build, *asked.comparisons), 5)
+            assert "1.0.0 was compared before" in back.ignored[0] and not back.comparisons
+    lost = ask([FIRST, Deploy("deploys/3.json", "1.0.0")], Seen(), "2.0.0", judged("1.0.0__1.1.0"), 5)
+    assert not lost.comparisons, "without its memory too, what a deployed version was compared with ran"
+    # A memory from before it knew what ran takes each baseline for deployed, once.
+    old = Seen.from_text('{"current": "1.2.0", "handled": []}')
+    back = ask([FIRST], old, "1.2.0", judged("1.1.0__1.2.0"), 5)
+    assert "1.1.0 was compared before" in back.ignored[0]
 
 
 def test_a_source_that_moves_before_the_record_is_written_still_tells_what_ran() -> None:
