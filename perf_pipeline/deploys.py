@@ -60,6 +60,8 @@ class Seen:
     that ran when it came."""
     releases: tuple[str, ...] = ()
     """What ran by the version source: at the last look, and before it the release that it took the place of."""
+    ran: frozenset[str] | None = frozenset()
+    """Versions that ran as far as the handled deploys say; None where a memory of old does not say."""
 
     def looked(self, release: str) -> "Seen":
         """With the release of this look, which moved before or after its deploy record was written."""
@@ -70,14 +72,18 @@ class Seen:
         """As text that `from_text` reads."""
         waiting = {"waiting": dict(self.waiting)} if self.waiting else {}
         releases = {"releases": self.releases} if self.releases else {}
-        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting, **releases})
+        ran = {} if self.ran is None else {"ran": sorted(self.ran)}
+        return json.dumps({"current": self.current, "handled": sorted(self.handled), **waiting, **releases, **ran})
 
     @classmethod
     def from_text(cls, text: str | None) -> Self:
         """What `to_text` wrote; nothing was seen when there is no text."""
         known = json.loads(text) if text else {}
         handled, releases = frozenset(known.get("handled", ())), tuple(known.get("releases", ()))
-        return cls(known.get("current"), handled, known.get("waiting", {}), releases)
+        ran = known.get("ran", None if known.get("current") else ())
+        return cls(
+            known.get("current"), handled, known.get("waiting", {}), releases, None if ran is None else frozenset(ran)
+        )
 
 
 @dataclass(frozen=True)
@@ -146,10 +152,11 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
 
     `running` is the version that runs now, where no deploy was ever seen, and `made` what became of all comparisons
     there are. The baseline of a deploy is the version that ran when it was made, frozen into the key; for one that has
-    to wait, it is frozen when it is first seen. A version that has been on either side of a judged comparison, or that
-    ran before, such as one that a rollback brings back, is not compared again unless its record says so.
+    to wait, it is frozen when it is first seen. A version that was compared or that ran before, such as one that a
+    rollback brings back, is not compared again unless its record says so. That it was the baseline of a nightly or of a
+    build alone says neither: the version source may name it before its record comes.
     """
-    known, current = _Known(made), seen.current
+    known, current = _Known(made, seen), seen.current
     handled, waiting = set(seen.handled), dict(seen.waiting)
     comparisons: list[str] = []
     again: dict[str, str] = {}
@@ -161,14 +168,16 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
         if deploy.version is None:
             waiting.setdefault(deploy.name, current or running)
             continue
-        baseline = deploy.baseline or waiting.get(deploy.name) or current or _replaced(deploy.version, running, seen)
+        ran = waiting.get(deploy.name) or current or _replaced(deploy.version, running, seen)
+        unknown = ran == deploy.version and deploy.runs and _is_first(deploy.name, current, handled, waiting)
+        baseline = deploy.baseline or ran
         runs_already = f"{deploy.version} was running already" if deploy.version == baseline else None
-        if not (runs_already and current) and (reason := known.why_to_wait(deploy, deploy.version)):
+        if not (runs_already and current) and (reason := known.why_to_wait(deploy, deploy.version, unknown)):
             ignored.append(f"{deploy.name}: {reason}")
             waiting.setdefault(deploy.name, baseline)
             break  # the lab measures one comparison at a time, and what is deployed later takes this for its baseline
-        why_not = known.why_not(deploy, deploy.version)
-        if runs_already and deploy.runs and not (why_not or current or deploy.baseline):
+        why_not = known.why_not(deploy, deploy.version, unknown)
+        if runs_already and unknown and not (why_not or deploy.baseline):
             ignored.append(f"{deploy.name}: {_UNKNOWN_BASELINE.format(version=deploy.version)}")
             waiting.setdefault(deploy.name, baseline)
             continue
@@ -191,7 +200,10 @@ def ask(deploys: Sequence[Deploy], seen: Seen, running: str, made: Comparisons, 
             waiting |= {name: deploy.version for name in waiting if deploy.name < name and not (later and later < name)}
         handled.add(deploy.name)
         known.judged |= {baseline, deploy.version}
-    remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting)
+        known.candidates.add(deploy.version)
+        if deploy.runs:
+            known.ran |= {baseline, deploy.version}
+    remembered = replace(seen, current=current, handled=frozenset(handled), waiting=waiting, ran=frozenset(known.ran))
     return Asked(tuple(dict.fromkeys(comparisons)), again, tuple(ignored), remembered, asked_by)
 
 
@@ -204,6 +216,12 @@ def forget(seen: Seen, there: Collection[str]) -> Seen:
 def _next_record(names: Collection[str], name: str) -> str | None:
     """The first of these names after a name, in order of time, that is the name of a record and not that of a build."""
     return min((other for other in names if other > name and other.startswith(f"{FOLDER}/")), default=None)
+
+
+def _is_first(name: str, current: str | None, handled: Collection[str], waiting: Collection[str]) -> bool:
+    """Whether no deploy before this one says what ran when it came, also where later ones are handled."""
+    before = any(other < name and other.startswith(f"{FOLDER}/") for other in handled)
+    return current is None or (name in waiting and not before)
 
 
 def _replaced(version: str, running: str, seen: Seen) -> str:
@@ -221,29 +239,39 @@ _UNKNOWN_BASELINE = (
 class _Known:
     """What is known of versions from the comparisons that were made."""
 
-    def __init__(self, made: Comparisons) -> None:
+    def __init__(self, made: Comparisons, seen: Seen) -> None:
         self._made = made
         self.judged = {version for key in made.judged for version in split_comparison_key(key)}
         """Versions on either side of a verdict, and those that this look has dealt with."""
+        self.candidates = {split_comparison_key(key)[1] for key in made.judged}
+        """Of these, the ones that were compared with another."""
         self._under_way = {split_comparison_key(key)[1] for key in made.under_way}
         self._failed = {split_comparison_key(key)[1] for key in made.failed}
-        self._ran = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
+        self._baselines = {split_comparison_key(key)[0] for key in made.under_way | made.failed}
+        self.ran = {*((self.judged | self._baselines) if seen.ran is None else seen.ran)}
+        """Versions that ran as far as deploys say."""
+        self._pairs = [split_comparison_key(key) for key in made.judged | made.under_way | made.failed]
 
-    def why_to_wait(self, deploy: Deploy, version: str) -> str | None:
+    def why_to_wait(self, deploy: Deploy, version: str, unknown: bool) -> str | None:
         """Why a deploy can neither be asked for nor be left now."""
-        done = deploy.judge_again or self.why_not(deploy, version)
+        done = deploy.judge_again or self.why_not(deploy, version, unknown)
         if done or version not in self._under_way or not deploy.runs:
             return None
         return f"{version} is being compared; it is asked for again if that comes to no verdict"
 
-    def why_not(self, deploy: Deploy, version: str) -> str | None:
-        """Why a deploy asks for no comparison."""
+    def why_not(self, deploy: Deploy, version: str, unknown: bool) -> str | None:
+        """Why a deploy asks for no comparison.
+
+        One of which it was `unknown` what it replaced may be the baseline of others, and was not compared by that.
+        """
+        replaced = {baseline for baseline, candidate in self._pairs if candidate in self.ran}
+        deployed = version in self.ran | replaced | self._under_way | self._failed and not unknown
         again = "a record with judge_again: true compares it again"
         if deploy.judge_again:
             return None
-        if version in self.judged:
+        if version in (self.judged if deployed or not deploy.runs else self.candidates):
             return f"{version} was compared before; {again}"
-        if version in self._ran:
+        if version in self._baselines and (deployed or not deploy.runs):
             return f"{version} ran before; {again}"
         if not deploy.runs and version in self._under_way | self._failed:
             return f"a comparison of {version} was asked for before, and a build is asked for once"

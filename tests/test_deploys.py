@@ -1,5 +1,6 @@
 """Deploys: the right comparisons, once each, whatever the order of looks."""
 
+from itertools import dropwhile
 from pathlib import Path
 
 from hypothesis import given
@@ -20,7 +21,8 @@ def judged(*keys: str) -> Comparisons:
 def test_a_deploy_is_compared_with_what_ran_when_it_was_made() -> None:
     asked = ask([FIRST, SECOND], Seen(), "1.0.0", NONE, limit=5)
     assert asked.comparisons == ("1.0.0__1.1.0", "1.1.0__1.2.0")
-    assert asked.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}))
+    ran = frozenset({"1.0.0", "1.1.0", "1.2.0"})
+    assert asked.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}), ran=ran)
 
 
 def test_the_record_may_say_what_it_replaced() -> None:
@@ -77,7 +79,10 @@ def test_a_record_that_is_mended_later_is_compared_with_what_ran_when_it_came() 
     assert first.comparisons == ("1.0.0__1.2.0",), "the one that cannot be read keeps no other from its comparison"
     mended = ask([FIRST, SECOND], Seen.from_text(first.seen.to_text()), "1.0.0", judged(*first.comparisons), 5)
     assert mended.comparisons == ("1.0.0__1.1.0",)
-    assert mended.seen == Seen("1.2.0", first.seen.handled | {FIRST.name}), "what was deployed after it still runs"
+    ran = frozenset({"1.0.0", "1.1.0", "1.2.0"})
+    assert mended.seen == Seen("1.2.0", first.seen.handled | {FIRST.name}, ran=ran), (
+        "what was deployed after it still runs"
+    )
     third = ask([Deploy("deploys/3.json", "1.3.0")], mended.seen, "1.0.0", NONE, 5)
     assert third.comparisons == ("1.2.0__1.3.0",)
 
@@ -169,9 +174,31 @@ def test_a_first_deploy_that_runs_already_is_kept_until_its_record_says_what_it_
     assert said.comparisons == ("1.0.0__1.1.0",) and said.seen.current == "1.1.0"
     second = ask([FIRST, SECOND], first.seen, "1.1.0", NONE, 5)
     assert second.comparisons == ("1.1.0__1.2.0",)
-    later = ask([FIRST, SECOND], second.seen, "1.2.0", NONE, 5)
-    assert later.seen == Seen("1.2.0", frozenset({FIRST.name, SECOND.name}), releases=("1.1.0",)), "no longer asked for"
-    assert "baseline" not in later.ignored[0]
+    made = Comparisons(under_way=frozenset(second.comparisons))
+    for known in (made, judged(*second.comparisons)):
+        later = ask([FIRST, SECOND], Seen.from_text(second.seen.to_text()), "1.2.0", known, 5)
+        assert later.seen == second.seen and '"baseline"' in later.ignored[0], "the next deploy does not answer it"
+        said = ask([Deploy(FIRST.name, "1.1.0", baseline="1.0.0"), SECOND], later.seen, "1.2.0", known, 5)
+        assert said.comparisons == ("1.0.0__1.1.0",) and said.seen.current == "1.2.0" and not said.seen.waiting
+    compared = ask([FIRST, SECOND], second.seen, "1.2.0", judged("1.0.0__1.1.0"), 5)
+    assert FIRST.name in compared.seen.handled and not compared.seen.waiting, "it has been compared since"
+
+
+def test_the_baseline_of_a_build_or_a_night_is_compared_once_it_is_deployed() -> None:
+    build = "1.1.0__1.2.0-dev"  # asked for when the source named the hotfix, before its record came
+    deployed = ask([Deploy("deploys/0.json", "1.0.0")], Seen(), "0.9.0", NONE, 5).seen
+    for made in (Comparisons(under_way=frozenset({build})), Comparisons(failed=frozenset({build})), judged(build)):
+        for seen in (deployed, Seen().looked("1.0.0").looked("1.1.0")):
+            asked = ask([FIRST], Seen.from_text(seen.to_text()), "1.1.0", made, 5)
+            assert asked.comparisons == ("1.0.0__1.1.0",)
+            back = ask([Deploy("deploys/3.json", "1.0.0")], asked.seen, "1.1.0", judged(build, *asked.comparisons), 5)
+            assert "1.0.0 was compared before" in back.ignored[0] and not back.comparisons
+    lost = ask([FIRST, Deploy("deploys/3.json", "1.0.0")], Seen(), "2.0.0", judged("1.0.0__1.1.0"), 5)
+    assert not lost.comparisons, "without its memory too, what a deployed version was compared with ran"
+    # A memory from before it knew what ran takes each baseline for deployed, once.
+    old = Seen.from_text('{"current": "1.2.0", "handled": []}')
+    back = ask([FIRST], old, "1.2.0", judged("1.1.0__1.2.0"), 5)
+    assert "1.1.0 was compared before" in back.ignored[0]
 
 
 def test_a_source_that_moves_before_the_record_is_written_still_tells_what_ran() -> None:
@@ -199,8 +226,8 @@ def test_whenever_records_are_mended_the_last_deploy_runs_in_the_end(
     for _ in range(len(deploys) + 1):
         seen = ask(deploys, seen, "1.0", NONE, limit).seen
     assert (seen.current or "1.0") == (deploys[-1].version if deploys else "1.0")
-    # Where all that was ever deployed is what ran at the first look, nobody knows what it replaced.
-    names = {deploy.name for deploy in deploys if {deploy.version for deploy in deploys} != {"1.0"}}
+    # Where the first that were deployed are what ran at the first look, nobody knows what they replaced.
+    names = {deploy.name for deploy in dropwhile(lambda deploy: deploy.version == "1.0", deploys)}
     assert seen.handled == names and set(seen.waiting) == {deploy.name for deploy in deploys} - names
 
 

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 from dagster import DagsterEventType, DagsterRunStatus
 from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.storage.tags import AUTO_RETRY_RUN_ID_TAG, WILL_RETRY_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets import notifications
@@ -153,6 +154,27 @@ def test_no_second_comparison_while_one_runs(
     run = instance.create_run_for_job(job, status=status, remote_job_origin=origin)
     assert run.run_id in skipped(night(instance, resources))
     instance.report_run_failed(run)
+    assert isinstance(night(instance, resources), dg.RunRequest)
+
+
+def test_a_killed_run_that_dagster_will_repeat_is_under_way(
+    instance: dg.DagsterInstance, resources: dict[str, dg.ConfigurableResource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = build_defs(**resources).resolve_job_def("compare_versions")
+    location = InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name="assets.definitions"))
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job.name)
+    of_cli = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED)
+    run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, remote_job_origin=origin)
+    for one in (of_cli, run):
+        instance.report_run_failed(one)
+        instance.add_run_tags(one.run_id, {WILL_RETRY_TAG: "true"})
+    assert [one.run_id for one in measuring(instance)] == [run.run_id], "nobody repeats a run of the command"
+    assert run.run_id in skipped(night(instance, resources))
+    with monkeypatch.context() as later:
+        later.setattr("assets.under_way.RETRIED_WITHIN", dt.timedelta(0))
+        assert not measuring(instance), "Dagster gave it up"
+    instance.add_run_tags(run.run_id, {AUTO_RETRY_RUN_ID_TAG: "the retry"})
+    assert not measuring(instance)
     assert isinstance(night(instance, resources), dg.RunRequest)
 
 

@@ -69,13 +69,17 @@ def said(evaluation: dg.AssetCheckEvaluation) -> tuple[bool, dg.AssetCheckSeveri
 
 
 def test_what_is_known_to_be_well_passes(check: Callable[..., Found]) -> None:
-    found = check(**judged(report_judgements.no_regression()))
+    sides = rows("run", *(run(version, "browse") for version in ("1.0.0", "1.1.0")))
+    chain = rows("release_chain", step("browse", "equivalent"))
+    found = check(run=sides, release_chain=chain, **judged(report_judgements.no_regression()))
     assert {name for name, evaluation in found.items() if not evaluation.passed} == set()
 
 
 def test_where_nothing_was_judged_no_gate_passes(check: Callable[..., Found]) -> None:
     found = check()
-    for name in ("runs_are_valid", "repeats_agree", "no_regression", "negative_control_is_quiet"):
+    nowhere = "2 sides without a complete run: 1.0.0 in any scenario, 1.1.0 in any scenario"
+    assert said(found.pop("every_side_was_measured")) == (False, WRONG, nowhere)
+    for name in found:
         passed, severity, description = said(found[name])
         assert (passed, severity) == (False, NOT_KNOWN), name
         assert description.startswith("Not known: "), name
@@ -135,25 +139,38 @@ def test_a_negative_control_is_quiet_when_it_is_known_to_be(
     assert severity is None or found[1] == severity
 
 
+def run(version: str, scenario: str, status: str = "complete") -> dict:
+    return {"run_id": f"{version}-{scenario}-{status}", "version": version, "scenario": scenario, "status": status,
+            "repeat": 1, "block": 1, "sub_windows": 1, "environment": []}  # fmt: skip
+
+
 def test_a_side_without_a_complete_run_is_wrong(check: Callable[..., Found]) -> None:
-    sides = [
-        {"run_id": f"{version}-{status}", "version": version, "scenario": "browse", "status": status, "repeat": 1,
-         "block": 1, "sub_windows": 1, "environment": []}
-        for version, status in (("1.0.0", "complete"), ("1.0.0", "failed"), ("1.1.0", "failed"))
-    ]  # fmt: skip
-    found = check(run=rows("run", *sides))
-    assert said(found["every_side_was_measured"]) == (False, WRONG, "1 sides without a complete run")
-    found = check(run=rows("run", *sides[:2]))
+    failed = [run("1.0.0", "browse"), run("1.0.0", "browse", "failed"), run("1.1.0", "browse", "failed")]
+    search = [run("1.1.0", "search"), run("1.0.0", "search")]
+    for given, wrong in (
+        (failed, "1 sides without a complete run: 1.1.0 in browse"),
+        (failed[:1], "1 sides without a complete run: 1.1.0 in browse"),
+        ([*failed[:1], *search[:1]], "2 sides without a complete run: 1.0.0 in search, 1.1.0 in browse"),
+    ):
+        found = check(run=rows("run", *given))
+        assert said(found["every_side_was_measured"]) == (False, WRONG, wrong)
+    found = check(run=rows("run", *failed, run("1.1.0", "browse"), *search))
     assert found["every_side_was_measured"].passed
 
 
+def step(scenario: str, answer: str) -> dict:
+    return {"scenario": scenario, "metric": "client_latency", "path": "chain", "from_version": "0.9.0",
+            "to_version": "1.1.0", "steps": 2, "answer": answer, "reason": "", "zone_low": -0.1,
+            "zone_high": 0.1}  # fmt: skip
+
+
 def test_a_regression_over_the_chain_is_wrong(check: Callable[..., Found]) -> None:
-    steps = [
-        {"scenario": scenario, "metric": "client_latency", "path": "chain", "from_version": "0.9.0",
-         "to_version": "1.1.0", "steps": 2, "answer": answer, "reason": "", "zone_low": -0.1, "zone_high": 0.1}
-        for scenario, answer in (("browse", "regression"), ("search", "equivalent"))
-    ]  # fmt: skip
-    found = check(release_chain=rows("release_chain", *steps))
+    found = check(release_chain=rows("release_chain", step("browse", "regression"), step("search", "equivalent")))
     assert said(found["no_slow_regression"]) == (False, WRONG, "1 metrics regressed over the chain")
-    found = check(release_chain=rows("release_chain", steps[1]))
+    found = check(release_chain=rows("release_chain", step("browse", "inconclusive"), step("search", "equivalent")))
     assert found["no_slow_regression"].passed
+
+
+def test_a_chain_that_decides_nothing_is_not_known(check: Callable[..., Found]) -> None:
+    open_steps = [step("browse", "inconclusive"), step("search", "not comparable")]
+    assert said(check(release_chain=rows("release_chain", *open_steps))["no_slow_regression"])[:2] == (False, NOT_KNOWN)
