@@ -58,6 +58,14 @@ def refused(issuer: ExchangedTokens, users: list[str] | None = None) -> str:
 
 
 def test_each_user_gets_a_read_only_token_that_names_who_acts(endpoint: TokenEndpoint, key: Ed25519PrivateKey) -> None:
+    def answered_beside_another(number: int, form: dict[str, str]) -> Answer | None:
+        """The first answer comes when a second question is there; however busy the machine, it is asked meanwhile."""
+        deadline = time.monotonic() + 5
+        while number == 1 and endpoint.most_at_once < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return None
+
+    endpoint.misbehave = answered_beside_another
     issuer = tokens_of(endpoint, key)
     tokens = issuer.issue(USERS, time.time())
     assert list(tokens) == USERS
