@@ -1,16 +1,18 @@
-"""Fixtures of the tests with real servers: a broker and a bucket.
+"""Fixtures of the tests with real servers: a broker, a bucket, and Dagster as `perf-pipeline ui` serves it.
 
-`kafka` and `s3` start once a session; `topic` and `bucket` are new for each test. A test that stops the broker takes
-`own_kafka`.
+`kafka` and `s3` start once a session; `topic`, `bucket` and `deployment` are new for each test. A test that stops the
+broker takes `own_kafka`.
 """
 
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from perf_pipeline.lab.programs import Programs, programs
+from tests.integration.deployment import Deployment
 from tests.integration.servers import KafkaServer, S3Server, ended, missing_for_kafka, missing_for_s3
 
 
@@ -66,3 +68,13 @@ def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     for variable, value in s3.environ.items():
         monkeypatch.setenv(variable, value)
     return s3.create_bucket()
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    """A home of its own for Dagster, which does not run yet."""
+    made = Deployment(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -32,15 +32,6 @@ TOKENS = {user: f"token-{user}" for user in USERS}
 COMMAND = str(Path(sys.executable).with_name("perf-pipeline"))
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    made = Deployment(tmp_path)
-    try:
-        yield made
-    finally:
-        made.stop()
-
-
 def test_two_deploys_a_cancelled_run_a_killed_one_and_a_daemon_that_is_restarted(deployment: Deployment) -> None:
     deployment.start()
     for number, version in enumerate(["1.0.1", "1.1.0"]):

@@ -1,23 +1,11 @@
 """A backfill from the UI: several partitions chosen at *Materialize*, of which one fails and stops no other."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.assets.test_backfill import KEYS, answer, measured
 from tests.integration.deployment import Deployment, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    made = Deployment(tmp_path)
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 def test_one_comparison_that_fails_stops_no_other_of_a_backfill(deployment: Deployment) -> None:
